@@ -1,0 +1,22 @@
+"""Differentially private text rewriting under local DP.
+
+from dpbart import Rewriter
+Rewriter.load("mini", epsilon=500, delta=1e-5).rewrite(["A text that must stay private."])
+"""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+__all__ = ["Rewriter", "Rewriting", "__version__"]
+
+if TYPE_CHECKING:
+    from dpbart.rewrite.rewriter import Rewriter, Rewriting
+
+
+def __getattr__(name: str) -> object:
+    # torch is slow to import: `dpbart --help` and `import dpbart` must not wait for it.
+    if name in ("Rewriter", "Rewriting"):
+        from dpbart.rewrite import rewriter
+
+        return getattr(rewriter, name)
+    raise AttributeError(f"module 'dpbart' has no attribute {name!r}")

@@ -1,0 +1,3 @@
+from dpbart.cli import cli
+
+cli()

@@ -1,0 +1,67 @@
+"""How far along long work is: a bar with a rate and the time left, on standard error.
+
+Where standard error is not a terminal (a log file, a batch system), a plain line every half minute.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+@dataclass
+class Bar:
+    """Counts work done; `note` says something short about it, such as the loss."""
+
+    title: str
+    total: int | None
+    unit: str
+    shown: Progress | None
+    start: int = 0  # work that an earlier, interrupted run had done
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+    last_line: float = field(default_factory=time.monotonic)
+
+    def advance(self, amount: int, note: str = "") -> None:
+        self.done += amount
+        now = time.monotonic()
+        rate = (self.done - self.start) / max(now - self.began, 1e-9)
+        if self.shown is not None:
+            self.shown.update(self.shown.task_ids[0], completed=self.done, note=note, rate=f"{rate:,.1f} {self.unit}/s")
+        elif now - self.last_line >= SECONDS_BETWEEN_LINES or self.done == self.total:
+            self.last_line = now
+            print(self._line(rate, note), file=sys.stderr, flush=True)
+
+    def _line(self, rate: float, note: str) -> str:
+        of_total = f" of {self.total:,}" if self.total is not None else ""
+        left = f", {(self.total - self.done) / max(rate, 1e-9) / 60:.1f} min left" if self.total is not None else ""
+        return f"{self.title}: {self.done:,}{of_total} {self.unit}, {rate:,.1f}/s{left}{', ' + note if note else ''}"
+
+
+@contextmanager
+def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
+    """A bar over `total` pieces of work (None when their number is not known)."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Bar(title, total, unit, shown=None, start=start, done=start)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console) as shown:
+        shown.add_task(title, total=total, completed=start, note="", rate="")
+        yield Bar(title, total, unit, shown=shown, start=start, done=start)
