@@ -1,0 +1,1 @@
+"""The mathematics of the guarantee: numbers and arrays only, no model."""

@@ -1,0 +1,186 @@
+"""Bound a latent, and say how far apart two of its kind can lie.
+
+| clip                     | L1 sensitivity | L2 sensitivity |
+|--------------------------|----------------|----------------|
+| by value, [-C, C]        | 2 C n          | 2 C sqrt(n)    |
+| by L2 norm, radius C     | 2 C sqrt(n)    | 2 C            |
+| by L1 norm, radius C     | 2 C            | 2 C            |
+
+n is the number of entries of one document. A sensitivity is never rounded down, and a clipped latent never
+lies outside its bound, not by a rounding error either. A row with NaN or infinite entries is clipped like any
+other: what a text does to the encoder must not show in the path it takes.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpbart.errors import BadParameter
+
+Floats = npt.NDArray[np.float64]
+
+# Norms are computed with a relative error below 1e-12 (n < 10^7, float64); the ball is made smaller by more.
+_INSIDE = 1 - 1e-9
+# Two roundings of a product are at most 2^-52 of it, relatively.
+_ROUND_UP = 1 + 2.0**-50
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The farthest two clipped latents can lie apart, in the L1 and the L2 norm."""
+
+    l1: float
+    l2: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("l1", self.l1), ("l2", self.l2)):
+            if not 0 < value < math.inf:
+                raise BadParameter(f"{name} sensitivity must be greater than 0 and finite, got {value}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """A bounded latent, with the farthest two of its kind can lie apart. Made by a `Clip`.
+
+    Attributes:
+        values: the latent; first dimension the batch, the rest one document.
+        l1: L1 sensitivity of one document.
+        l2: L2 sensitivity of one document.
+        bound: the largest absolute value an entry can have.
+        clip: how it was clipped, for the recipe, such as "value:0.1".
+    """
+
+    values: Floats  # (batch, ...)
+    l1: float
+    l2: float
+    bound: float
+    clip: str
+
+    def __post_init__(self) -> None:
+        _check_shape(self.values)
+        _ = self.sensitivity
+        # The values are private: the message says nothing of them.
+        if not bool(np.all(np.abs(self.values) <= self.bound)):
+            raise BadParameter(f"clipped values must be within {self.bound:g}, got one outside. Use ByValue or ByNorm.")
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """The distances, without the data."""
+        return Sensitivity(self.l1, self.l2)
+
+    @property
+    def entries(self) -> int:
+        """Entries of one document."""
+        return math.prod(self.values.shape[1:])
+
+
+class Clip(Protocol):
+    """Bounds a latent."""
+
+    @property
+    def bound(self) -> float:
+        """The largest absolute value an entry can have."""
+
+    def sensitivity(self, entries: int) -> Sensitivity:
+        """How far apart two documents of so many entries can lie."""
+
+    def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
+        """The latent (batch, ...), bounded."""
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """Each entry into [-bound, bound] (DP-BART).
+
+    >>> round(ByValue(0.1).sensitivity(entries=3640).l2, 6)
+    12.066483
+    >>> ByValue(0.1).clip(np.array([[0.05, -7.0]])).values
+    array([[ 0.05, -0.1 ]])
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        _check_bound(self.bound)
+
+    def sensitivity(self, entries: int) -> Sensitivity:
+        """How far apart two documents of so many entries can lie."""
+        _check_entries(entries)
+        return Sensitivity(
+            l1=2 * self.bound * entries * _ROUND_UP,
+            l2=2 * self.bound * math.sqrt(entries) * _ROUND_UP,
+        )
+
+    def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
+        """The latent (batch, ...), bounded; NaN becomes 0 and an infinity the bound of its sign."""
+        _check_shape(latent)
+        known = np.nan_to_num(latent.astype(np.float64), nan=0.0, posinf=self.bound, neginf=-self.bound)
+        values = np.clip(known, -self.bound, self.bound)  # (batch, ...)
+        far = self.sensitivity(math.prod(latent.shape[1:]))
+        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=f"value:{self.bound:.12g}")
+
+
+@dataclass(frozen=True)
+class ByNorm:
+    """Each document into the ball of radius `bound` in the L2 (order 2, ADePT) or the L1 norm (order 1).
+
+    >>> ByNorm(5.0).clip(np.array([[30.0, 40.0]])).values.round(6)
+    array([[3., 4.]])
+    >>> ByNorm(5.0, order=1).sensitivity(entries=1024)
+    Sensitivity(l1=10.0, l2=10.0)
+    """
+
+    bound: float
+    order: Literal[1, 2] = 2
+
+    def __post_init__(self) -> None:
+        _check_bound(self.bound)
+        if self.order not in (1, 2):
+            raise BadParameter(f"order must be 1 or 2, got {self.order}.")
+
+    def sensitivity(self, entries: int) -> Sensitivity:
+        """How far apart two documents of so many entries can lie."""
+        _check_entries(entries)
+        across = 2 * self.bound  # exact: a power of two times a float
+        return Sensitivity(l1=across if self.order == 1 else across * math.sqrt(entries) * _ROUND_UP, l2=across)
+
+    def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
+        """The latent (batch, ...), shrunk into the ball; NaN counts as 0, an infinity as the largest float."""
+        _check_shape(latent)
+        entries = math.prod(latent.shape[1:])
+        rows = np.nan_to_num(latent.astype(np.float64), nan=0.0).reshape(len(latent), entries)  # (batch, entries)
+        values = _into_ball(rows, radius=self.bound * _INSIDE, order=self.order).reshape(latent.shape)
+        far = self.sensitivity(entries)
+        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=f"l{self.order}:{self.bound:.12g}")
+
+
+def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:
+    """Shrink the rows that are longer than the radius; leave the others."""
+    peak = np.abs(rows).max(axis=1, keepdims=True)  # (batch, 1)
+    # The largest entry is divided out first: squares of large entries would overflow.
+    unit = rows / np.where(peak > 0, peak, 1.0)  # (batch, entries), within [-1, 1]
+    if order == 2:
+        length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))  # (batch, 1), 0 or in [1, sqrt n]
+    else:
+        length = np.abs(unit).sum(axis=1, keepdims=True)
+    reach = radius / np.maximum(length, 1.0)  # (batch, 1): the peak at which the row just fits
+    return np.where(peak > reach, unit * reach, rows)
+
+
+def _check_bound(bound: float) -> None:
+    # Within this range no product or quotient in this room can overflow, and float32 holds the result.
+    if not 1e-12 <= bound <= 1e12:
+        raise BadParameter(f"bound must be between 1e-12 and 1e12, got {bound}. Rescale the latent.")
+
+
+def _check_entries(entries: int) -> None:
+    if not entries >= 1:
+        raise BadParameter(f"entries must be at least 1, got {entries}.")
+
+
+def _check_shape(latent: npt.NDArray[np.floating]) -> None:
+    if latent.ndim < 2 or math.prod(latent.shape[1:]) == 0:
+        raise BadParameter(f"latent must have a batch dimension and at least one entry, got shape {latent.shape}.")
