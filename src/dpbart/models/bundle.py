@@ -1,0 +1,170 @@
+"""A model directory: BART in the Hugging Face format, plus `dpbart.json`, which says how to make it private.
+
+One door for all: a name that ships with the package, a directory, or a Hugging Face hub id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbart import __version__
+from dpbart.errors import NotPrepared
+from dpbart.models.pruning import Columns
+from dpbart.privacy.clipping import ByValue
+
+if TYPE_CHECKING:
+    from transformers import BartForConditionalGeneration
+
+BUNDLED = Path(__file__).parent / "bundled"
+FACTS_FILE = "dpbart.json"
+PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+FORMAT = 1
+
+# Published BARTs whose clip is known: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
+KNOWN_CLIPS = {"facebook/bart-base": 0.1}
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What `dpbart.json` holds: all of it public, all of it frozen before any private text is seen."""
+
+    variant: str  # clv, pr, pr-plus or adept
+    length: int  # positions of a latent
+    width: int  # columns of a latent before pruning
+    clip: float | None = None  # bound on each entry, in units of the latent; None until it is chosen
+    kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
+    told_budget: bool = False  # whether the texts begin with a budget token (models/budget.py)
+    corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
+    recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
+    figures: dict[str, Any] = field(default_factory=dict)  # measured on held-out public text
+    version: str = __version__
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.clip is not None:
+            ByValue(self.clip)  # refuses a bound that is not above 0
+        if self.format != FORMAT:
+            raise NotPrepared(f"dpbart.json must have format {FORMAT}, got {self.format}. Update dpbart.")
+
+    @classmethod
+    def read(cls, file: Path) -> ModelFacts:
+        try:
+            held = json.loads(file.read_text(encoding="utf-8"))
+            unknown = sorted(set(held) - {each.name for each in fields(cls)})
+            if unknown:
+                raise NotPrepared(f"'{file}' has fields this version does not know: {', '.join(unknown)}.")
+            kept, corpora = held.pop("kept", None), held.pop("corpora", ())
+            return cls(**held, kept=None if kept is None else tuple(kept), corpora=tuple(corpora))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise NotPrepared(f"'{file}' cannot be read: {error}") from error
+
+    def write(self, folder: Path) -> None:
+        (folder / FACTS_FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model directory that is complete, and its facts."""
+
+    name: str
+    folder: Path
+    facts: ModelFacts
+
+    @classmethod
+    def find(cls, name: str) -> Bundle:
+        """A bundled name, a directory, or a hub id (`owner/model`)."""
+        if name in bundled_names():
+            return cls.at(BUNDLED / name, name=name)
+        if Path(name).is_dir():
+            return cls.at(Path(name))
+        if name.count("/") == 1 and not name.startswith((".", "/")):
+            return cls.at(_from_hub(name), name=name)
+        raise NotPrepared(
+            f"no model named '{name}'. Models that ship with dpbart: {', '.join(bundled_names())}. "
+            "Or give a model directory, or a hub id such as facebook/bart-base."
+        )
+
+    @classmethod
+    def at(cls, folder: Path, *, name: str | None = None) -> Bundle:
+        """The model in a directory, known by the directory's own name unless told."""
+        name = folder.resolve().name if name is None else name  # not the path: a card is published
+        missing = [part for part in PARTS if not (folder / part).is_file()]
+        if missing:
+            raise NotPrepared(
+                f"'{folder}' is not a complete model: {', '.join(missing)} missing. "
+                "Make one with 'dpbart prepare pretrain', or bring one in with 'dpbart models import'."
+            )
+        if (folder / FACTS_FILE).is_file():
+            return cls(name, folder, ModelFacts.read(folder / FACTS_FILE))
+        return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
+
+    @property
+    def clip(self) -> ByValue:
+        """The bound that the model's latent is clipped to."""
+        if self.facts.clip is None:
+            raise NotPrepared(
+                f"'{self.name}' has no clip yet: every model's latent has its own scale. "
+                f"Measure it on public text and choose with: dpbart prepare clip --model {self.folder} --corpus FILES"
+            )
+        return ByValue(self.facts.clip)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that survived pruning, or all."""
+        facts = self.facts
+        return Columns.all(facts.width) if facts.kept is None else Columns(facts.width, facts.kept)
+
+    def record(self, *, figures: dict[str, Any], clip: float | None = None) -> Bundle:
+        """The same bundle with figures added and, if given, its clip, written to its folder."""
+        facts = replace(self.facts, figures={**self.facts.figures, **figures}, clip=clip or self.facts.clip)
+        facts.write(self.folder)
+        return replace(self, facts=facts)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The beginning of the weights' SHA-256: which model exactly."""
+        digest = hashlib.sha256()
+        with (self.folder / "model.safetensors").open("rb") as weights:
+            while block := weights.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()[:12]
+
+
+def save_bundle(model: BartForConditionalGeneration, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
+    """Write a model directory, its weights in the precision they have."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(out)
+    (out / "generation_config.json").unlink(missing_ok=True)  # decoding settings are the rewriter's own
+    shutil.copyfile(tokenizer, out / "tokenizer.json")
+    facts.write(out)
+    return Bundle.at(out)
+
+
+def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
+    """Facts of a BART directory that was not made here: all columns, the paper's length."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if config.get("model_type") != "bart":
+        raise NotPrepared(f"'{source}' is not a BART: config.json says model_type {config.get('model_type')!r}.")
+    return ModelFacts(variant="clv", length=length, width=config["d_model"], clip=clip, recipe={"imported": source})
+
+
+def bundled_names() -> list[str]:
+    return sorted(file.parent.name for file in BUNDLED.glob(f"*/{FACTS_FILE}"))
+
+
+def _from_hub(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[*PARTS, FACTS_FILE]))
+    except Exception as error:  # offline, unknown, gated: the hub's own kinds change between versions
+        raise NotPrepared(
+            f"'{name}' is no directory here and could not be fetched from the hub ({type(error).__name__}). "
+            f"Models that ship with dpbart: {', '.join(bundled_names())}."
+        ) from error

@@ -1,0 +1,60 @@
+"""Text ⇄ ids of one fixed length.
+
+Every text, empty or endless, becomes exactly `length` ids: begin, its first tokens, end, padding.
+No attention mask is made here or anywhere after: the true length of a text is part of the latent,
+where it is clipped and noised like the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from dpbart.errors import BadParameter
+
+# The first ids of every vocabulary made here; BART's own have the same four in front.
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+SHORTEST = 3  # begin, one token, end
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A tokenizer tied to one length."""
+
+    tokenizer: Tokenizer
+    length: int
+    begin: str = "<s>"  # or a budget token
+
+    def __post_init__(self) -> None:
+        if self.length < SHORTEST:
+            raise BadParameter(f"length must be at least {SHORTEST}, got {self.length}.")
+        self.tokenizer.enable_truncation(self.length)
+        self.tokenizer.enable_padding(length=self.length, pad_id=self.id_of("<pad>"), pad_token="<pad>")
+
+    @classmethod
+    def load(cls, file: Path, *, length: int, begin: str = "<s>") -> Tokens:
+        return cls(Tokenizer.from_file(str(file)), length, begin)
+
+    def id_of(self, token: str) -> int:
+        number: int | None = self.tokenizer.token_to_id(token)
+        if number is None:
+            raise BadParameter(f"a tokenizer must have the token {token!r}; this one is not BART's kind.")
+        return number
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Ids of shape (batch, length), for texts of any kind."""
+        # A lone surrogate (possible in JSON) has no UTF-8 form and would stop the tokenizer.
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        rows = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(clean)]
+        ids = np.array(rows, dtype=np.int64).reshape(len(texts), self.length)
+        ids[:, 0] = self.id_of(self.begin)
+        return ids
+
+    def decode(self, ids: npt.NDArray[np.int64]) -> list[str]:
+        """Texts of rows of ids, without the special tokens and outer blanks."""
+        return [text.strip() for text in self.tokenizer.decode_batch(ids.tolist(), skip_special_tokens=True)]

@@ -1,0 +1,46 @@
+"""Small models and corpora that the tests make themselves; nothing is fetched."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dpbart.models.bundle import Bundle
+from dpbart.models.text import Tokens
+from dpbart.prepare.corpus import CorpusFile, find_corpus
+from dpbart.prepare.pretrain import PretrainRecipe, new_bart, train_tokenizer, write_bundle
+
+TINY = PretrainRecipe(length=12, vocabulary=400, width=32, layers=1, heads=2, batch_size=8, steps=6, warmup=2)
+SUBJECTS = ("the nurse", "a farmer", "my neighbour", "the old captain", "our teacher", "a child", "the baker")
+VERBS = ("found", "sold", "painted", "forgot", "carried", "repaired", "described")
+OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
+
+
+def made_up_texts() -> list[str]:
+    return [f"{s} {v} {o} ." for s in SUBJECTS for v in VERBS for o in OBJECTS]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[CorpusFile, ...]:
+    file = tmp_path_factory.mktemp("corpus") / "made_up.txt"
+    file.write_text("\n".join(made_up_texts()) + "\n")
+    return find_corpus([file])
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...]) -> Bundle:
+    """An untrained BART of 32 columns and 12 positions, as a complete bundle."""
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = folder / "made-tokenizer.json"
+    train_tokenizer(corpus, TINY).save(str(tokenizer))
+    model = new_bart(TINY, Tokens.load(tokenizer, length=TINY.length))
+    bundle = write_bundle(model, tokenizer, corpus, TINY, folder / "tiny")
+    return bundle.record(figures={}, clip=0.5)
+
+
+@pytest.fixture
+def tiny_copy(tiny: Bundle, tmp_path: Path) -> Path:
+    """A copy of the tiny model's directory, which a test may spoil."""
+    return shutil.copytree(tiny.folder, tmp_path / "copy")

@@ -1,0 +1,106 @@
+"""The two halves are the whole, and nothing but the private latent crosses the cut."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration
+
+from dpbart.errors import BadParameter
+from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bundle import BUNDLED, Bundle
+from dpbart.models.text import Tokens
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.mechanisms import NonPrivate, PrivateLatent
+from dpbart.privacy.sampling import SystemEntropy
+
+TEXTS = [
+    "play the new album by the red hot chili peppers",
+    "",
+    "I have been waiting for this all year and it was worth every single penny of it.",
+    "Rain.",
+]
+
+
+def unchanged(latent: npt.NDArray[np.float32]) -> PrivateLatent:
+    return NonPrivate().privatize(ByValue(1e6).clip(latent), SystemEntropy())
+
+
+@pytest.fixture(scope="module")
+def mini() -> SplitBart:
+    return SplitBart.load(BUNDLED / "mini")
+
+
+@pytest.mark.parametrize("beams", [1, 4, 10])
+def test_the_two_halves_write_exactly_what_the_whole_model_writes(mini: SplitBart, beams: int) -> None:
+    ids = Tokens.load(BUNDLED / "mini" / "tokenizer.json", length=20).encode(TEXTS)
+    halves = mini.decode(unchanged(mini.encode(ids)), BeamSearch(beams))
+    whole = mini.model.generate(
+        input_ids=torch.from_numpy(ids),
+        attention_mask=torch.ones(ids.shape, dtype=torch.int64),  # every position, as rewriting does
+        generation_config=BeamSearch(beams).config(mini.model, new_tokens=20),
+    )
+    np.testing.assert_array_equal(halves, whole.numpy())
+
+
+def test_padding_is_seen_like_any_other_token(mini: SplitBart) -> None:
+    """The control of the test above: with BART's own padding mask the latent would be another one."""
+    ids = torch.from_numpy(Tokens.load(BUNDLED / "mini" / "tokenizer.json", length=20).encode(["Rain."]))
+    masked = mini.model.get_encoder()(input_ids=ids, attention_mask=(ids != 1).long()).last_hidden_state
+    assert not np.allclose(masked.detach().numpy(), mini.encode(ids.numpy()), atol=1e-3)
+
+
+def test_the_decoder_takes_a_private_latent_and_nothing_of_the_text() -> None:
+    assert list(inspect.signature(SplitBart.decode).parameters) == ["self", "private", "search"]
+
+
+def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mini: SplitBart) -> None:
+    tokens = Tokens.load(BUNDLED / "mini" / "tokenizer.json", length=20)
+    short, long = mini.encode(tokens.encode(["Rain."])), mini.encode(tokens.encode([TEXTS[2]]))
+    same = np.random.default_rng(0).normal(size=short.shape).astype(np.float32)
+    after_short, after_long = (
+        mini.decode(unchanged(latent).post_processed(same), BeamSearch(4)) for latent in (short, long)
+    )
+    np.testing.assert_array_equal(after_short, after_long)
+
+
+def test_a_models_own_decoding_settings_do_not_slip_in(tmp_path: object) -> None:
+    """bart-base's config brings no_repeat_ngram_size 3 and forced tokens; they would change the text unseen."""
+    config = BartConfig(
+        vocab_size=50,
+        max_position_embeddings=16,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+    )
+    torch.manual_seed(1)
+    plain, meddled = BartForConditionalGeneration(config), BartForConditionalGeneration(config)
+    meddled.load_state_dict(plain.state_dict())
+    meddled.generation_config.no_repeat_ngram_size = 1
+    meddled.generation_config.forced_bos_token_id = 7
+    latent = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
+    cpu = torch.device("cpu")
+    a, b = (SplitBart(model, cpu).decode(unchanged(latent), BeamSearch(3)) for model in (plain, meddled))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_any_width_and_length_goes_through(tiny: Bundle) -> None:
+    bart = SplitBart.load(tiny.folder)
+    assert (bart.width, bart.longest) == (32, 12)
+    for length in (3, 7, 12):
+        latent = bart.encode(np.full((2, length), 5))
+        assert latent.shape == (2, length, 32)
+        assert bart.decode(unchanged(latent), BeamSearch(2)).shape[1] <= length + 1
+
+
+def test_less_than_one_beam_is_refused() -> None:
+    with pytest.raises(BadParameter, match="beams must be at least 1, got 0"):
+        BeamSearch(0)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.pruning import Columns, read_pruned_columns
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.mechanisms import NonPrivate
+from dpbart.privacy.sampling import SystemEntropy
+
+LATENT = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
+
+
+def test_restoring_puts_columns_back_and_zeros_between() -> None:
+    columns = Columns.without([1, 2, 6], width=8)
+    private = NonPrivate().privatize(ByValue(10.0).clip(columns.keep(LATENT)), SystemEntropy())
+    restored = columns.restore(private)
+    np.testing.assert_array_equal(restored.values[..., [0, 3, 4, 5, 7]], LATENT[..., [0, 3, 4, 5, 7]])
+    assert not restored.values[..., [1, 2, 6]].any()
+    assert restored.guarantee == private.guarantee
+
+
+def test_pruned_columns_carry_nothing() -> None:
+    columns = Columns.without([1, 2, 6], width=8)
+    other = LATENT.copy()
+    other[..., [1, 2, 6]] = 99.0
+    np.testing.assert_array_equal(columns.keep(other), columns.keep(LATENT))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Columns(8, ()), "keep at least one column"),
+        (lambda: Columns(8, (3, 2)), "ascending"),
+        (lambda: Columns(8, (2, 2)), "ascending"),
+        (lambda: Columns(8, (2, 8)), "below the model's width 8, got column 8"),
+        (lambda: Columns.without([9], width=8), "below the model's width 8, got column 9"),
+        (lambda: Columns.all(16).keep(LATENT), "must be 16 wide for these columns, got 8"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(make: object, message: str) -> None:
+    with pytest.raises(BadParameter, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_the_authors_index_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "k_prune_neurons_0.pt"
+    torch.save(torch.tensor([0, 4, 7]), file)
+    assert read_pruned_columns(file) == [0, 4, 7]
+
+
+@pytest.mark.parametrize("held", [torch.tensor([0.5]), {"a": 1}, torch.tensor([[1, 2]])])
+def test_another_file_in_its_place_is_refused(tmp_path: Path, held: object) -> None:
+    file = tmp_path / "k_prune_neurons_0.pt"
+    torch.save(held, file)
+    with pytest.raises(NotPrepared, match="one list of int64 column indices"):
+        read_pruned_columns(file)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbart.errors import BadParameter
+from dpbart.models.bundle import BUNDLED, Bundle
+from dpbart.models.text import Tokens
+
+LENGTH = 20
+TOKENIZER = BUNDLED / "mini" / "tokenizer.json"
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokens:
+    return Tokens.load(TOKENIZER, length=LENGTH)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(), max_size=300))
+def test_every_text_becomes_exactly_length_ids(text: str) -> None:
+    tokens = Tokens.load(TOKENIZER, length=LENGTH)
+    ids = tokens.encode([text])
+    assert ids.shape == (1, LENGTH)
+    assert ids[0, 0] == tokens.id_of("<s>")
+    assert (ids[0] == tokens.id_of("</s>")).any()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "word " * 10_000, "😀🎉", "\x00\x07\x1b", "日本語のテキスト", "\ud800 lone surrogate", "a\nb\tc"],
+)
+def test_unusual_texts_are_encoded_like_any_other(tokens: Tokens, text: str) -> None:
+    assert tokens.encode([text]).shape == (1, LENGTH)
+
+
+def test_a_short_text_comes_back_as_it_was(tokens: Tokens) -> None:
+    texts = ["Where is the station?", "naïve café, 12:30", "日本"]
+    assert tokens.decode(tokens.encode(texts)) == texts
+
+
+def test_no_text_is_a_batch_of_none(tokens: Tokens) -> None:
+    assert tokens.encode([]).shape == (0, LENGTH)
+
+
+def test_a_length_without_room_for_a_token_is_refused() -> None:
+    with pytest.raises(BadParameter, match="length must be at least 3, got 2"):
+        Tokens.load(TOKENIZER, length=2)
+
+
+def test_the_tiny_bundle_has_its_own_length(tiny: Bundle) -> None:
+    assert Tokens.load(tiny.folder / "tokenizer.json", length=7).encode(["a child"]).shape == (1, 7)
