@@ -1,0 +1,1 @@
+"""Make a model from public text."""

@@ -1,0 +1,131 @@
+"""Public text to prepare a model from: files of one text a line, the last 1% held out.
+
+Nothing here may ever be given private text: what is read becomes part of a model that is published.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from dpbart.errors import BadTable
+from dpbart.models.text import Tokens
+from dpbart.progress import progress
+
+ENDINGS = (".txt", ".txt.gz", ".txt.zst")
+HELD_OUT = 100  # one text in so many, at the end of each file, is never trained on
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """One file of public text, as the bundle's provenance names it."""
+
+    path: Path
+    sha256: str
+    texts: int
+
+    @property
+    def training_texts(self) -> int:
+        return self.texts - self.texts // HELD_OUT
+
+    def provenance(self) -> dict[str, object]:
+        return {"name": self.path.name, "sha256": self.sha256, "texts": self.texts}
+
+
+def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
+    """The files named, and those in the folders named, counted and hashed."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS))
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise BadTable(f"no file or folder of public text at '{path}'.")
+    if not found:
+        raise BadTable(f"no public text found: the folders hold no file ending in {', '.join(ENDINGS)}.")
+    files = []
+    with progress("Reading corpus", total=len(found), unit="files") as bar:
+        for path in found:
+            files.append(CorpusFile(path, _sha256(path), sum(1 for _ in read_texts(path))))
+            bar.advance(1)
+    return tuple(files)
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """The lines of a file that are not blank."""
+    with _open(path) as lines:
+        for line in lines:
+            text = line.strip()
+            if text:
+                yield text
+
+
+def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
+    for file in files:
+        yield from islice(read_texts(file.path), file.training_texts)
+
+
+def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
+    """`count` held-out texts, spread evenly over all that there are (each file by its share)."""
+    texts = [text for file in files for text in islice(read_texts(file.path), file.training_texts, None)]
+    if len(texts) < count:
+        raise BadTable(
+            f"{count} held-out texts were asked for, but the last 1% of these files holds {len(texts)}. "
+            "Give more public text, or ask for fewer."
+        )
+    return [texts[i * len(texts) // count] for i in range(count)]
+
+
+def encode_corpus(files: Sequence[CorpusFile], tokens: Tokens, folder: Path) -> npt.NDArray[np.uint32]:
+    """All training texts as ids, (texts, length), on disk and mapped into memory; made once."""
+    total = sum(file.training_texts for file in files)
+    made_from = {
+        "files": [file.provenance() for file in files],
+        "tokenizer": hashlib.sha256(tokens.tokenizer.to_str().encode()).hexdigest(),
+        "length": tokens.length,
+    }
+    ids_file, note = folder / "corpus-ids.bin", folder / "corpus-ids.json"
+    if not (note.is_file() and json.loads(note.read_text()) == made_from):
+        note.unlink(missing_ok=True)
+        with ids_file.open("wb") as out, progress("Encoding corpus", total=total, unit="texts") as bar:
+            for batch in _batched(training_texts(files), 10_000):
+                out.write(tokens.encode(batch).astype(np.uint32).tobytes())
+                bar.advance(len(batch))
+        note.write_text(json.dumps(made_from))
+    return np.memmap(ids_file, dtype=np.uint32, mode="r", shape=(total, tokens.length))
+
+
+def _batched(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+    while batch := list(islice(texts, size)):
+        yield batch
+
+
+def _open(path: Path) -> io.TextIOWrapper:
+    raw: BinaryIO
+    if path.name.endswith(".gz"):
+        raw = cast(BinaryIO, gzip.GzipFile(path, "rb"))
+    elif path.name.endswith(".zst"):
+        raw = cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True))
+    else:
+        raw = path.open("rb")
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="\n")
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,57 @@
+"""What every preparation trains: write a public text from its latent, through a channel.
+
+The channel is what stands between encoder and decoder: nothing, a clip, or a clip and noise. No position is masked
+on either side: the decoder sees all of the latent, as it will when rewriting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from transformers import BartForConditionalGeneration
+
+from dpbart.prepare.training import Ids
+
+Channel = Callable[..., torch.Tensor]
+
+
+def untouched(latent: torch.Tensor) -> torch.Tensor:
+    return latent
+
+
+class Reconstruction(torch.nn.Module):
+    """The objective as a module, so that accelerate can spread it over several GPUs."""
+
+    def __init__(self, bart: BartForConditionalGeneration, channel: Channel = untouched) -> None:
+        super().__init__()
+        self.bart = bart
+        self.channel = channel
+
+    def forward(self, shown: torch.Tensor, before: torch.Tensor, whole: torch.Tensor, *setting: float) -> torch.Tensor:
+        """Cross-entropy of writing `whole` from `shown` over tokens that are not padding; all (batch, length).
+
+        Args:
+            shown: what the encoder reads.
+            before: what the decoder has written so far at each position.
+            whole: what it should write next.
+            setting: of the channel at this step, such as the noise.
+        """
+        bart = self.bart
+        everywhere = torch.ones_like(shown)
+        latent = bart.model.encoder(input_ids=shown, attention_mask=everywhere).last_hidden_state
+        received = self.channel(latent, *setting)  # (batch, length, width)
+        hidden = bart.model.decoder(
+            input_ids=before, encoder_hidden_states=received, use_cache=False
+        ).last_hidden_state  # (batch, length, width)
+        counted = whole != bart.config.pad_token_id
+        logits = bart.lm_head(hidden[counted]) + bart.final_logits_bias[0]  # (tokens, vocabulary)
+        return torch.nn.functional.cross_entropy(logits, whole[counted])
+
+
+def batch_of(*, shown: Ids, whole: Ids, start_id: int) -> tuple[torch.Tensor, ...]:
+    """What `Reconstruction` is given, the decoder's start token put in front of what it writes."""
+    start = np.full_like(whole[:, :1], start_id)
+    before = np.concatenate([start, whole[:, :-1]], axis=1)
+    return torch.from_numpy(shown), torch.from_numpy(before), torch.from_numpy(whole)

@@ -1,0 +1,185 @@
+"""A tokenizer and a BART from scratch, on public text: corrupted text in, whole text out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from accelerate import Accelerator
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import BartConfig, BartForConditionalGeneration
+
+from dpbart.errors import BadParameter
+from dpbart.models.bundle import Bundle, ModelFacts, save_bundle
+from dpbart.models.text import SPECIAL_TOKENS, Tokens
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, training_texts
+from dpbart.prepare.corruption import Corruption
+from dpbart.prepare.objective import Reconstruction, batch_of
+from dpbart.prepare.training import Ids, Schedule, train
+
+TOKENIZER_TEXTS = 1_000_000  # more change the vocabulary little and cost memory
+
+
+@dataclass(frozen=True)
+class PretrainRecipe:
+    """Everything that decides what the model becomes, beside the corpus."""
+
+    length: int = 20
+    vocabulary: int = 12_000
+    width: int = 256
+    layers: int = 3  # in the encoder, and as many in the decoder
+    heads: int = 4
+    batch_size: int = 32
+    steps: int = 8_000
+    learning_rate: float = 1e-3
+    warmup: int = 300  # steps
+    decay: float = 0.35  # share of the steps, at the end, over which the learning rate falls to 0
+    corrupted: float = 0.25  # share of the texts that are corrupted
+    hidden: float = 0.3  # share of a corrupted text's tokens that are hidden
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise BadParameter(f"width must be a multiple of heads ({self.heads}), got {self.width}.")
+        if self.layers < 1:
+            raise BadParameter(f"layers must be at least 1, got {self.layers}.")
+        _ = self.schedule
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            warmup=self.warmup,
+            decay=self.decay,
+            seed=self.seed,
+        )
+
+
+def train_tokenizer(files: tuple[CorpusFile, ...], recipe: PretrainRecipe) -> Tokenizer:
+    """A byte-level BPE: every string has ids, none is unknown."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=recipe.vocabulary,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    stride = max(1, sum(file.training_texts for file in files) // TOKENIZER_TEXTS)
+    texts = (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
+    tokenizer.train_from_iterator(texts, trainer)
+    begin, end = (tokenizer.token_to_id(token) for token in ("<s>", "</s>"))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", begin), ("</s>", end)]
+    )
+    return tokenizer
+
+
+def new_bart(recipe: PretrainRecipe, tokens: Tokens) -> BartForConditionalGeneration:
+    torch.manual_seed(recipe.seed)
+    config = BartConfig(
+        vocab_size=tokens.tokenizer.get_vocab_size(),
+        max_position_embeddings=recipe.length,
+        d_model=recipe.width,
+        encoder_layers=recipe.layers,
+        decoder_layers=recipe.layers,
+        encoder_attention_heads=recipe.heads,
+        decoder_attention_heads=recipe.heads,
+        encoder_ffn_dim=4 * recipe.width,
+        decoder_ffn_dim=4 * recipe.width,
+        dropout=0.0,  # far fewer passes over the corpus than one: nothing to over-fit
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        bos_token_id=tokens.id_of("<s>"),
+        pad_token_id=tokens.id_of("<pad>"),
+        eos_token_id=tokens.id_of("</s>"),
+        decoder_start_token_id=tokens.id_of("</s>"),
+        forced_eos_token_id=None,
+    )
+    return BartForConditionalGeneration(config)
+
+
+def pretrain(
+    files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
+) -> BartForConditionalGeneration | None:
+    """Train to the recipe's last step, saving state in `folder` on the way, from where it stopped before.
+
+    With several processes, the first gets the model and the others None.
+    """
+    accelerator = Accelerator()
+    with accelerator.main_process_first():
+        tokens, corpus = _prepare_corpus(files, recipe, folder)
+    model = new_bart(recipe, tokens)
+    corruption = Corruption(
+        share=recipe.corrupted,
+        tokens=recipe.hidden,
+        end_id=tokens.id_of("</s>"),
+        pad_id=tokens.id_of("<pad>"),
+        mask_id=tokens.id_of("<mask>"),
+    )
+
+    def show_corrupted(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
+        shown = corruption.corrupt(whole, random)
+        return batch_of(shown=shown, whole=whole, start_id=model.config.decoder_start_token_id)
+
+    train(
+        Reconstruction(model),
+        corpus,
+        recipe.schedule,
+        show_corrupted,
+        accelerator=accelerator,
+        folder=folder,
+        title="Pre-training",
+    )
+    return model if accelerator.is_main_process else None
+
+
+def _prepare_corpus(
+    files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
+) -> tuple[Tokens, npt.NDArray[np.uint32]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    _hold_to_recipe(folder, recipe)
+    tokenizer_file = folder / "tokenizer.json"
+    if not tokenizer_file.is_file():
+        train_tokenizer(files, recipe).save(str(tokenizer_file))
+    tokens = Tokens.load(tokenizer_file, length=recipe.length)
+    return tokens, encode_corpus(files, tokens, folder)
+
+
+def write_bundle(
+    model: BartForConditionalGeneration,
+    tokenizer: Path,
+    files: tuple[CorpusFile, ...],
+    recipe: PretrainRecipe,
+    out: Path,
+) -> Bundle:
+    """A model directory, in half precision; its clip is still to be chosen."""
+    facts = ModelFacts(
+        variant="clv",
+        length=recipe.length,
+        width=recipe.width,
+        corpora=tuple(file.provenance() for file in files),
+        recipe={"pretrain": asdict(recipe)},
+    )
+    return save_bundle(model.half(), tokenizer, facts, out)
+
+
+def _hold_to_recipe(folder: Path, recipe: PretrainRecipe) -> None:
+    """Refuse to go on with another recipe; only the number of steps may change."""
+    file = folder / "recipe.json"
+    if file.is_file():
+        before, now = json.loads(file.read_text()), asdict(recipe)
+        changed = [name for name in now if name != "steps" and before.get(name) != now[name]]
+        if changed:
+            differences = ", ".join(f"{name} {before.get(name)} then, {now[name]} now" for name in changed)
+            raise BadParameter(
+                f"'{folder}' was begun with another recipe: {differences}. Use the same, or a new --out."
+            )
+    file.write_text(json.dumps(asdict(recipe), indent=2))

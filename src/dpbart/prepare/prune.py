@@ -1,0 +1,160 @@
+"""DP-BART-PR: rounds of choosing columns, setting them to 0, and training on public text with the clip inside.
+
+Igamberdiev and Habernal 2023, section 4.2. The columns are chosen on the loaded weights, and the model rewrites with
+the columns of the round before the last, which it has learned to do without (the paper's "k - 1").
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from dpbart import __version__
+from dpbart.errors import BadParameter
+from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bundle import Bundle, save_bundle
+from dpbart.models.pruning import Columns, choose, importance
+from dpbart.models.text import Tokens
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
+from dpbart.prepare.objective import Reconstruction, batch_of
+from dpbart.prepare.quality import Copier
+from dpbart.prepare.training import Ids, Schedule, train
+
+CHOICES = ("k", "v", "random")
+
+
+@dataclass(frozen=True)
+class PruneRecipe:
+    """The paper's values by default."""
+
+    rounds: int = 6
+    steps: int = 500  # a round
+    batch_size: int = 32
+    learning_rate: float = 5e-4
+    quantile: float = 0.25  # of the kept columns, dropped in a round
+    by: str = "k"  # the projection that a column's importance is read from, or random
+    layer: int = 0  # of the decoder
+    clip: float | None = None  # bound in training; twice the model's own if None (bart-base: 0.2, as in the paper)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise BadParameter(f"rounds must be at least 1, got {self.rounds}.")
+        if self.by not in CHOICES:
+            raise BadParameter(f"by must be one of {', '.join(CHOICES)}, got {self.by!r}.")
+
+    def schedule(self, number: int) -> Schedule:
+        return Schedule(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            warmup=min(50, self.steps),
+            decay=0.2,
+            seed=self.seed + number,  # each round sees other texts
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round left."""
+
+    number: int
+    columns: Columns
+    loss: float
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The model after its last round, and all rounds."""
+
+    bart: SplitBart
+    rounds: list[Round]
+
+
+class ClippedColumns:
+    """The channel of pruning: clip by value, and 0 in the columns that are gone."""
+
+    def __init__(self, bound: float, columns: Columns) -> None:
+        self.bound = bound
+        self.mask = torch.zeros(columns.width)
+        self.mask[list(columns.kept)] = 1.0
+
+    def __call__(self, latent: torch.Tensor) -> torch.Tensor:
+        return latent.clamp(-self.bound, self.bound) * self.mask.to(latent.device)
+
+
+def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int) -> Pruned:
+    """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
+    bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
+    accelerator = Accelerator()
+    bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
+    tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
+    folder.mkdir(parents=True, exist_ok=True)
+    with accelerator.main_process_first():
+        corpus = encode_corpus(files, tokens, folder)
+    held_out = held_out_texts(files, texts)
+    start_id = bart.model.config.decoder_start_token_id
+
+    def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
+        return batch_of(shown=whole, whole=whole, start_id=start_id)
+
+    rounds: list[Round] = []
+    columns = bundle.columns
+    for number in range(1, recipe.rounds + 1):
+        place = folder / f"round-{number}"
+        columns = _columns_of_round(place, bart, columns, recipe, number)
+        loss = train(
+            Reconstruction(bart.model, ClippedColumns(bound, columns)).train(),
+            corpus,
+            recipe.schedule(number),
+            show_whole,
+            accelerator=accelerator,
+            folder=place,
+            title=f"Round {number}",
+        )
+        rounds.append(_measured(place, Copier(bart, tokens, BeamSearch(), columns), held_out, bound, number, loss))
+    return Pruned(bart, rounds)
+
+
+def _columns_of_round(place: Path, bart: SplitBart, before: Columns, recipe: PruneRecipe, number: int) -> Columns:
+    """Chosen once, at the beginning of the round, and kept beside its state."""
+    file = place / "kept.json"
+    if not file.is_file():
+        if recipe.by == "random":
+            scores = np.random.default_rng([recipe.seed, number]).random(before.width)
+        else:
+            scores = importance(bart.model, layer=recipe.layer, projection=recipe.by)
+        place.mkdir(exist_ok=True)
+        file.write_text(json.dumps(choose(scores, before, quantile=recipe.quantile).kept))
+    return Columns(before.width, tuple(json.loads(file.read_text())))
+
+
+def _measured(place: Path, copier: Copier, held_out: list[str], bound: float, number: int, loss: float) -> Round:
+    """Measured once, at the end of the round, and kept beside its state."""
+    file = place / "measured.json"
+    if not file.is_file():
+        copier.bart.model.eval()
+        file.write_text(json.dumps({"loss": loss, "bleu": copier.bleu(held_out, bound=bound)}))
+    return Round(number=number, columns=copier.columns, **json.loads(file.read_text()))
+
+
+def write_pruned(bundle: Bundle, pruned: Pruned, recipe: PruneRecipe, chosen: int, out: Path) -> Bundle:
+    """A model directory with the last round's weights and the columns of the chosen round; its clip is still open."""
+    if not 1 <= chosen <= len(pruned.rounds):
+        raise BadParameter(f"the round to rewrite with must be from 1 to {len(pruned.rounds)}, got {chosen}.")
+    facts = replace(
+        bundle.facts,
+        variant="pr",
+        kept=pruned.rounds[chosen - 1].columns.kept,
+        clip=None,
+        recipe={**bundle.facts.recipe, "prune": {**asdict(recipe), "columns_of_round": chosen}},
+        figures={},
+        version=__version__,
+    )
+    return save_bundle(pruned.bart.model, bundle.folder / "tokenizer.json", facts, out)
