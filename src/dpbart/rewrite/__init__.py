@@ -1,0 +1,1 @@
+"""Rewrite texts in private."""

@@ -1,0 +1,204 @@
+"""A batch: consecutive rows of a table, whose texts can be taken out and put back.
+
+`Rows` holds rows of CSV, TSV, JSON lines and plain text; `Columns` holds rows of Parquet, with their types.
+Both leave alone every column that they are not asked to change. Messages tell rows by number, never by content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpbart.errors import BadParameter, BadTable
+
+Row = Mapping[str, object]
+
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # CSV cannot hold the first, UTF-8 cannot hold the others
+_CANNOT_CONVERT = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class Batch(Protocol):
+    """Consecutive rows of a table. A plain value: every method gives something new and changes nothing."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first row, counted from 1, the header left out."""
+
+    def __len__(self) -> int: ...
+
+    def texts(self) -> list[str]:
+        """The texts, one for each row; a null text is an empty string."""
+
+    def column(self, name: str) -> list[object]:
+        """The values of one column, one for each row."""
+
+    def with_texts(self, new: Sequence[str]) -> Batch:
+        """The same rows with other texts; NUL and half a surrogate pair become U+FFFD, as no format holds all."""
+
+    def with_column(self, name: str, values: Sequence[object]) -> Batch:
+        """The same rows with other values in one column, which stays where it is."""
+
+    def without(self, columns: Collection[str]) -> Batch:
+        """The same rows, less some columns."""
+
+    def as_rows(self) -> Sequence[Row]:
+        """The rows as dicts of values that JSON knows; dates and decimals are strings."""
+
+    def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
+        """The rows as Arrow columns, in the order of the schema."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as dicts from column to value."""
+
+    first: int
+    text_column: str
+    rows: Sequence[Row]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def texts(self) -> list[str]:
+        return ["" if text is None else str(text) for text in self.column(self.text_column)]
+
+    def column(self, name: str) -> list[object]:
+        for number, row in enumerate(self.rows, start=self.first):
+            if name not in row:
+                raise BadTable(f"row {number} has no column {name!r}. Give every row one.")
+        return [row[name] for row in self.rows]
+
+    def with_texts(self, new: Sequence[str]) -> Rows:
+        return self.with_column(self.text_column, _writable(new))
+
+    def with_column(self, name: str, values: Sequence[object]) -> Rows:
+        _check_length(values, len(self))
+        self.column(name)  # refuses a column that some row lacks, rather than add it
+        return replace(self, rows=[{**row, name: value} for row, value in zip(self.rows, values, strict=True)])
+
+    def without(self, columns: Collection[str]) -> Rows:
+        if not columns:
+            return self
+        return replace(self, rows=[{k: v for k, v in row.items() if k not in columns} for row in self.rows])
+
+    def as_rows(self) -> Sequence[Row]:
+        return self.rows
+
+    def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
+        arrays = [_array(_as_type(self.column(field.name), field.type), field) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows as Arrow columns, with the schema of the file they come from."""
+
+    first: int
+    text_column: str
+    record: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.record.num_rows)
+
+    def texts(self) -> list[str]:
+        return ["" if text is None else str(text) for text in self.column(self.text_column)]
+
+    def column(self, name: str) -> list[object]:
+        values: list[object] = self.record.column(self._index(name)).to_pylist()
+        return values
+
+    def with_texts(self, new: Sequence[str]) -> Columns:
+        return self.with_column(self.text_column, _writable(new))
+
+    def with_column(self, name: str, values: Sequence[object]) -> Columns:
+        _check_length(values, len(self))
+        index = self._index(name)
+        field = self.record.schema.field(index)
+        return replace(self, record=self.record.set_column(index, field, _array(values, field)))
+
+    def without(self, columns: Collection[str]) -> Columns:
+        kept = [name for name in self.record.schema.names if name not in columns]
+        return replace(self, record=self.record.select(kept))
+
+    def as_rows(self) -> Sequence[Row]:
+        names = self.record.schema.names
+        columns = [_plain(array).to_pylist() for array in self.record.columns]
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
+        return self.record.select(schema.names)
+
+    def _index(self, name: str) -> int:
+        index = int(self.record.schema.get_field_index(name))
+        if index < 0:
+            raise BadTable(f"row {self.first} has no column {name!r}. Give every row one.")
+        return index
+
+
+def as_cell(value: object) -> str:
+    """A value as the text of a CSV cell: a string as it is, null as nothing, all else as JSON.
+
+    >>> [as_cell(value) for value in ("007", None, 1.5, True, ["a", 1])]
+    ['007', '', '1.5', 'true', '["a", 1]']
+    """
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def fits_json(kind: pa.DataType) -> bool:
+    """Whether `as_rows` can give the values of an Arrow type without loss.
+
+    >>> fits_json(pa.list_(pa.int64())), fits_json(pa.date32()), fits_json(pa.binary())
+    (True, True, False)
+    """
+    return _reads_as_string(kind) or _is_json(kind)
+
+
+def _is_json(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_json(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(_is_json(field.type) for field in kind)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_null)
+    numbers = (pa.types.is_integer, pa.types.is_float32, pa.types.is_float64)
+    return any(test(kind) for test in tests + numbers)
+
+
+def _reads_as_string(kind: pa.DataType) -> bool:
+    # Python's own datetime has no nanoseconds, JSON has no decimals: Arrow's words for them lose nothing.
+    dated = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
+    return bool(dated or pa.types.is_decimal(kind))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return pc.cast(array, pa.string()) if _reads_as_string(array.type) else array
+
+
+def _as_type(values: Sequence[object], kind: pa.DataType) -> Sequence[object]:
+    if not pa.types.is_string(kind):
+        return values
+    return [None if value is None else as_cell(value) for value in values]
+
+
+def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
+    try:
+        return pa.array(values, type=field.type)
+    except _CANNOT_CONVERT:  # Arrow's own message quotes the value, which is private
+        message = f"values of column {field.name!r} must fit its type {field.type}. Convert them first."
+    raise BadParameter(message)
+
+
+def _writable(texts: Sequence[str]) -> list[str]:
+    return [_UNWRITABLE.sub("\ufffd", text) for text in texts]
+
+
+def _check_length(values: Sequence[object], rows: int) -> None:
+    if len(values) != rows:
+        raise BadParameter(f"new values must be one for each of the {rows} rows, got {len(values)}.")

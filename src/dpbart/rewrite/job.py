@@ -1,0 +1,152 @@
+"""A whole file: everything that can be refused is refused first, then batches flow, then the card is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from dpbart import __version__
+from dpbart.errors import BadParameter, BadTable
+from dpbart.privacy.accounting import Guarantee
+from dpbart.privacy.card import Card, ModelLine, NoiseFacts
+from dpbart.progress import progress
+from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.tables import STANDARD, Table, open_table
+from dpbart.rewrite.writers import Writer, open_writer
+
+LABEL_POLICIES = ("drop", "public")
+NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a user asks for, beside the model and the mechanism."""
+
+    source: Path
+    target: Path
+    text_column: str = "text"
+    label_column: str | None = None
+    labels: str | None = None  # drop or public
+    card: Path | None = None  # beside the output by default; standard output has none unless named
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.label_column is None) != (self.labels is None):
+            raise BadParameter(
+                "a label column and its policy must be given together. Pass --label-column NAME with "
+                f"--labels {' or --labels '.join(LABEL_POLICIES)}."
+            )
+        if self.labels not in (None, *LABEL_POLICIES):
+            raise BadParameter(f"labels must be one of {', '.join(LABEL_POLICIES)}, got {self.labels!r}.")
+
+    @property
+    def card_file(self) -> Path | None:
+        if self.card is not None or self.target == STANDARD:
+            return self.card
+        return self.target.with_name(self.target.name + ".card.json")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task whose files have been looked at and found good."""
+
+    task: Task
+    table: Table
+    columns: tuple[str, ...]  # of the output
+    rows: int | None  # None: standard input, which is read only once
+    output: AbstractContextManager[Writer]
+
+    def run(self, rewriter: Rewriter) -> Card:
+        """Rewrite every row, in order; the output appears whole, at the end, with its card."""
+        done = 0
+        rewriting = rewriter.rewrite([])
+        with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
+            for batch in self.table.batches(rewriter.batch_size):
+                check_delta(rewriter.mechanism.guarantee, rows=done + len(batch))
+                rewriting = rewriter.rewrite(batch.texts())
+                writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
+                done += len(batch)
+                bar.advance(len(batch))
+        card = describe(rewriter, rewriting, rows=done, job=self)
+        if self.task.card_file is not None:
+            card.write(self.task.card_file)
+        return card
+
+
+def plan(task: Task, guarantee: Guarantee) -> Job:
+    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written."""
+    table = open_table(task.source, text_column=task.text_column)
+    if task.label_column is not None:
+        table.require(task.label_column, option="--label-column")
+    if task.label_column == task.text_column:
+        raise BadParameter(f"the label column must not be the text column, got '{task.label_column}' for both.")
+    if task.card_file is not None and task.card_file.exists() and not task.overwrite:
+        raise BadTable(f"{str(task.card_file)!r} exists already. Pass --overwrite to replace it.")
+    dropped = {task.label_column} if task.labels == "drop" else set()
+    columns = tuple(column for column in table.columns if column not in dropped)
+    writer = open_writer(task.target, like=table, columns=columns, overwrite=task.overwrite)
+    rows = table.count()
+    if rows is not None:
+        check_delta(guarantee, rows=rows)
+    return Job(task, table, columns, rows, writer)
+
+
+def check_delta(guarantee: Guarantee, *, rows: int) -> None:
+    """delta must be below 1 / N: at 1 / N, publishing one whole text at random would be allowed."""
+    if guarantee.delta * rows >= 1:
+        raise BadParameter(
+            f"delta must be below 1 / {rows} for {rows} texts, got {guarantee.delta:g}. Pass --delta {0.1 / rows:.0e}."
+        )
+
+
+def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Card:
+    """The card of a run."""
+    task, facts = job.task, rewriter.bundle.facts
+    seeded = not rewriter.entropy.private
+    labels = {
+        None: "no label column named",
+        "drop": f"dropped: column '{task.label_column}' is not in the output",
+        "public": f"public: column '{task.label_column}' is released as it is, without protection",
+    }[task.labels]
+    return Card(
+        guarantee=last.guarantee,
+        noise=NoiseFacts.of(
+            rewriter.mechanism,
+            rewriter.sensitivity,
+            clip=f"value:{facts.clip:g}",
+            entries=rewriter.entries,
+            entropy="replay seed: NOT PRIVATE" if seeded else "operating system, drawn in this process",
+        ),
+        model=ModelLine(
+            name=rewriter.bundle.name,
+            fingerprint=rewriter.bundle.fingerprint,
+            variant=facts.variant,
+            length=rewriter.tokens.length,
+            kept=len(rewriter.columns.kept),
+            width=rewriter.columns.width,
+            decoding=rewriter.search.recipe,
+            public_data=facts.corpora,
+        ),
+        rows=rows,
+        labels=labels,
+        other_columns=_other_columns(job),
+        metrics="none was computed against the private texts",
+        recipe=last.recipe,
+        version=__version__,
+        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    )
+
+
+def _other_columns(job: Job) -> list[str]:
+    if job.task.target == STANDARD or job.task.target.suffix.lower() == ".txt":
+        return []  # the texts alone
+    named = [name for name in job.columns if name not in (job.task.text_column, job.task.label_column)]
+    return [*named, "any further keys of single rows"] if job.table.format == "jsonl" else named
+
+
+def _stamped(rewriting: Rewriting, *, replayed: bool) -> Sequence[str]:
+    """A replay's texts say what they are, since its noise can be had from the seed."""
+    return [NOT_PRIVATE_STAMP + text for text in rewriting.texts] if replayed else rewriting.texts

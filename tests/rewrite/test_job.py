@@ -1,0 +1,171 @@
+"""A whole file: refused before anything is written, or rewritten whole, with its card."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpbart import Rewriter
+from dpbart.errors import BadParameter, BadTable
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.accounting import Guarantee
+from dpbart.privacy.sampling import ReplaySeed
+from dpbart.rewrite.job import Task, plan
+
+SECRET = "zebra crossing in Wuppertal"
+BUDGET = Guarantee(500, 1e-5)
+
+
+@pytest.fixture(scope="module")
+def rewriter(tiny: Bundle) -> Rewriter:
+    return Rewriter.load(str(tiny.folder), epsilon=500, beams=1, batch_size=4)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    file = tmp_path / "reviews.csv"
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["id", "text", "stars", "shop"])
+        rows.writerows([f"{number:03}", SECRET if number else "", number % 5, "Leeds, UK"] for number in range(10))
+    return file
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as rows:
+        return list(csv.DictReader(rows))
+
+
+def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    card = plan(Task(reviews, out), BUDGET).run(rewriter)
+    before, after = read(reviews), read(out)
+    assert list(after[0]) == ["id", "text", "stars", "shop"]
+    assert [{**row, "text": ""} for row in after] == [{**row, "text": ""} for row in before]
+    assert all(new["text"] != SECRET for new in after)
+    assert card.rows == 10
+    assert list(card.other_columns) == ["id", "stars", "shop"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv", "txt"])
+def test_each_format_goes_through(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
+    middle, out = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}"
+    plan(Task(reviews, middle), BUDGET).run(rewriter)
+    assert plan(Task(middle, out), BUDGET).run(rewriter).rows == 10
+    assert out.stat().st_size > 0
+
+
+def test_the_card_stands_beside_the_output_and_states_the_run(
+    rewriter: Rewriter, reviews: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.csv"
+    plan(Task(reviews, out), BUDGET).run(rewriter)
+    card = json.loads((tmp_path / "out.csv.card.json").read_text())
+    assert card["private"] is True
+    assert card["guarantee"] == {"epsilon": 500, "delta": 1e-5}
+    assert card["rows"] == 10
+    assert card["noise"]["entries"] == 12 * 32
+    assert card["noise"]["sensitivity_l2"] == pytest.approx(2 * 0.5 * math.sqrt(12 * 32))
+    assert card["noise"]["scale"] == pytest.approx(
+        0.03614 * card["noise"]["sensitivity_l2"], rel=1e-3
+    )  # theory, eps 500
+    assert card["noise"]["bits"] == pytest.approx(138, abs=1)
+    assert card["noise"]["slack_delta"] == 0
+    assert card["labels"] == "no label column named"
+    assert card["model"]["public_data"][0]["name"] == "made_up.txt"
+    page = (tmp_path / "out.csv.card.txt").read_text()
+    assert "(epsilon 500, delta 1e-05) for each of 10 texts" in page
+    assert "Not covered:" in page
+    assert SECRET not in page + json.dumps(card)
+
+
+def test_labels_are_dropped_or_said_to_be_public(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+    dropped, public = tmp_path / "dropped.csv", tmp_path / "public.csv"
+    card = plan(Task(reviews, dropped, label_column="stars", labels="drop"), BUDGET).run(rewriter)
+    assert list(read(dropped)[0]) == ["id", "text", "shop"]
+    assert card.labels == "dropped: column 'stars' is not in the output"
+    card = plan(Task(reviews, public, label_column="stars", labels="public"), BUDGET).run(rewriter)
+    assert [row["stars"] for row in read(public)] == [row["stars"] for row in read(reviews)]
+    assert "public: column 'stars' is released as it is" in card.labels
+
+
+def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, entropy=ReplaySeed(1))
+    card = plan(Task(reviews, out), BUDGET).run(replay)
+    assert not card.guarantee.private
+    assert all(row["text"].startswith("[NOT PRIVATE] ") for row in read(out))
+    assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
+    held = json.loads(card.as_json())
+    assert (held["private"], held["guarantee"]["epsilon"]) == (False, None)
+
+
+def test_no_noise_shows_on_the_card(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
+    plain = Rewriter.load(str(tiny.folder), mechanism="none", beams=1)
+    card = plan(Task(reviews, tmp_path / "out.csv"), plain.mechanism.guarantee).run(plain)
+    assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
+    assert json.loads(card.as_json())["noise"]["bits"] is None
+
+
+def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match=r"delta must be below 1 / 10 for 10 texts, got 0\.1\. Pass --delta 1e-02"):
+        plan(Task(reviews, tmp_path / "out.csv"), Guarantee(500, 0.1))
+    assert plan(Task(reviews, tmp_path / "out.csv"), Guarantee(500, 0.099)).rows == 10
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda i, o: Task(i, o, text_column="txt"), BadTable, "has no column 'txt'. It has: id, text, stars, shop"),
+        (lambda i, o: Task(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
+        (lambda i, o: Task(i, o, label_column="stars"), BadParameter, "must be given together"),
+        (lambda i, o: Task(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
+        (lambda i, o: Task(i.with_name("none.csv"), o), BadTable, "does not exist"),
+        (lambda i, o: Task(i, i), BadTable, "reviews.csv"),
+    ],
+)
+def test_what_cannot_end_well_is_refused_and_nothing_is_written(
+    reviews: Path, tmp_path: Path, make: Callable[[Path, Path], Task], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        plan(make(reviews, tmp_path / "out.csv"), BUDGET)
+    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_a_file_broken_in_the_middle_is_refused_before_the_first_row(reviews: Path, tmp_path: Path) -> None:
+    with reviews.open("a") as out:
+        out.write('11,"only two"\n')
+    with pytest.raises(BadTable, match="broken at row 11"):
+        plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_a_card_in_the_way_is_not_replaced_unasked(reviews: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.csv.card.json").write_text("{}")
+    with pytest.raises(BadTable, match="out.csv.card.json' exists"):
+        plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+
+
+def test_a_failure_on_the_way_leaves_nothing(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+    job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+    reviews.write_text(reviews.read_text() + "one field only\n")  # the file changes under our feet
+    with pytest.raises(BadTable):
+        job.run(rewriter)
+    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_parquet_keeps_its_types(rewriter: Rewriter, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    table = pa.table(
+        {"when": pa.array([1, 2], pa.timestamp("ns")), "text": ["a", None], "n": pa.array([1, 2], pa.int8())}
+    )
+    pq.write_table(table, source)
+    plan(Task(source, out), BUDGET).run(rewriter)
+    assert pq.read_table(out).schema.types == table.schema.types

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dpbart import Rewriter
+from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.mechanisms import PrivateLatent
+from dpbart.privacy.sampling import ReplaySeed
+
+NASTY = ["", " ", "word " * 10_000, "😀🎉", "\x00\x07\x1b", "日本語", "\ud800", "line\nline"]
+
+
+@pytest.fixture(scope="module")
+def rewriter(tiny: Bundle) -> Rewriter:
+    return Rewriter.load(str(tiny.folder), epsilon=500, beams=2)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[PrivateLatent]:
+    """What the decoder was given, call by call."""
+    seen: list[PrivateLatent] = []
+    real = SplitBart.decode
+
+    def watch(self: SplitBart, private: PrivateLatent, search: BeamSearch) -> npt.NDArray[np.int64]:
+        seen.append(private)
+        return real(self, private, search)
+
+    monkeypatch.setattr(SplitBart, "decode", watch)
+    return seen
+
+
+def test_texts_and_the_guarantee_come_back(rewriter: Rewriter) -> None:
+    done = rewriter.rewrite(["the nurse found an apple", "a child sold nine keys"])
+    assert len(done.texts) == 2
+    assert (done.guarantee.epsilon, done.guarantee.delta) == (500, 1e-5)
+    assert done.recipe.startswith(
+        "mech:gaussian|eps:500|delta:1e-05|clip:value:0.5|kept:32/32|len:12|beams:2|model:tiny@"
+    )
+
+
+def test_unusual_texts_take_the_same_path_and_spend_the_same(rewriter: Rewriter) -> None:
+    done = rewriter.rewrite(NASTY)
+    assert len(done.texts) == len(NASTY)
+    assert done.guarantee.epsilon == 500
+
+
+def test_a_replay_repeats_itself_and_is_not_private(tiny: Bundle, decoded: list[PrivateLatent]) -> None:
+    for _ in range(2):
+        replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, entropy=ReplaySeed(7))
+        done = replay.rewrite(["the nurse found an apple"])
+        assert not done.guarantee.private
+        assert done.recipe.count("NOT PRIVATE") == 1
+    np.testing.assert_array_equal(decoded[0].values, decoded[1].values)
+
+
+def test_without_noise_nothing_is_promised(tiny: Bundle) -> None:
+    done = Rewriter.load(str(tiny.folder), mechanism="none", beams=2).rewrite(["a child"])
+    assert done.guarantee.epsilon == math.inf
+
+
+def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, decoded: list[PrivateLatent]) -> None:
+    """Begin, end and padding too: at no position do two rewritings of a text agree."""
+    rewriter = Rewriter.load(str(tiny.folder), epsilon=10, beams=1)
+    for _ in range(2):
+        rewriter.rewrite(["a"])
+    first, second = (each.values for each in decoded)
+    assert first.shape == (1, 12, 32)
+    assert (first != second).mean(axis=(0, 2)).min() > 0.9  # over the columns of each position
+
+
+def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:
+    replace(tiny.facts, width=64, kept=(0, 63)).write(tiny_copy)
+    with pytest.raises(BadParameter, match="those of a model 32 wide, got 64"):
+        Rewriter.load(str(tiny_copy), epsilon=10)
+
+
+def test_only_kept_columns_count(tiny: Bundle, tiny_copy: Path) -> None:
+    replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
+    pruned = Rewriter.load(str(tiny_copy), epsilon=10)
+    assert pruned.entries == 3 * 12
+    assert pruned.sensitivity.l2 == pytest.approx(2 * 0.5 * 6)
+
+
+def test_a_length_beyond_the_models_is_refused(tiny: Bundle) -> None:
+    with pytest.raises(BadParameter, match="length must be at most 12 for the model 'tiny', got 13"):
+        Rewriter.load(str(tiny.folder), epsilon=10, length=13)
+
+
+def test_a_bad_budget_is_refused_before_any_model_is_looked_for() -> None:
+    with pytest.raises(BadParameter, match=r"epsilon must be greater than 0, got -1"):
+        Rewriter.load("no such model", epsilon=-1)
+    with pytest.raises(NotPrepared):
+        Rewriter.load("no such model", epsilon=1)
+
+
+def test_one_string_is_not_a_list_of_texts(rewriter: Rewriter) -> None:
+    with pytest.raises(BadParameter, match="got one string"):
+        rewriter.rewrite("a child")
+
+
+def test_batches_do_not_change_the_number_or_order(tiny: Bundle) -> None:
+    texts = [f"a child sold nine keys {number}" for number in range(7)]
+    whole, parts = (
+        Rewriter.load(str(tiny.folder), mechanism="none", beams=1, batch_size=size).rewrite(texts).texts
+        for size in (7, 3)
+    )
+    assert whole == parts
+
+
+def test_the_entropy_of_a_rewriter_is_the_operating_systems(rewriter: Rewriter) -> None:
+    assert rewriter.entropy.private
