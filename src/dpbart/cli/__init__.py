@@ -1,0 +1,40 @@
+"""The command line: one file a command group. torch and transformers are imported inside commands only."""
+
+from __future__ import annotations
+
+import click
+
+from dpbart import __version__
+from dpbart.cli.models import models
+from dpbart.cli.noise import noise
+from dpbart.cli.prepare import prepare
+from dpbart.cli.rewrite import rewrite
+from dpbart.errors import DpbartError
+
+
+class Commands(click.Group):
+    """Turn our errors into one line on standard error and exit status 1, Ctrl-C into status 130."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except DpbartError as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dpbart")
+def cli() -> None:
+    """Rewrite texts so that they can be shared without giving away their authors.
+
+    \b
+        dpbart rewrite reviews.csv private.csv --epsilon 500
+        echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 500
+    """
+
+
+for command in (rewrite, noise, models, prepare):
+    cli.add_command(command)

@@ -1,0 +1,93 @@
+"""dpbart models: which models there are, what they are, and bringing one in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def models() -> None:
+    """List, show and import models."""
+
+
+@models.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_models(as_json: bool) -> None:
+    """The models that ship with the package.
+
+    \b
+        dpbart models list
+    """
+    from dpbart.models.bundle import Bundle, bundled_names
+
+    bundles = [Bundle.find(name) for name in bundled_names()]
+    if as_json:
+        click.echo(json.dumps([{"name": each.name, **_short(asdict(each.facts))} for each in bundles]))
+        return
+    for each in bundles:
+        facts = each.facts
+        kept = facts.width if facts.kept is None else len(facts.kept)
+        click.echo(
+            f"{each.name:<14} {facts.variant:<8} length {facts.length}, clip {facts.clip:g}, "
+            f"{kept} of {facts.width} columns"
+        )
+
+
+@models.command()
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(model: str, as_json: bool) -> None:
+    """The facts of one model: its clip, columns, public data, recipe and figures.
+
+    \b
+        dpbart models show mini
+    """
+    from dpbart.models.bundle import Bundle
+
+    bundle = Bundle.find(model)
+    held = {"name": bundle.name, "weights": bundle.fingerprint, **asdict(bundle.facts)}
+    if as_json:
+        click.echo(json.dumps(held))
+        return
+    for name, value in held.items():
+        click.echo(f"{name:<10} {_line(value)}")
+
+
+@models.command("import")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory to make.")
+@click.option("--base", required=True, help="BART directory or hub id that gives config and tokenizer.")
+@click.option(
+    "--pruned",
+    type=click.Path(path_type=Path),
+    help="The authors' file of pruned columns, such as k_prune_neurons_0_4.pt.",
+)
+@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry (the paper's).")
+@click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text (the paper's).")
+def import_model(source: Path, out: Path, base: str, pruned: Path | None, clip: float, length: int) -> None:
+    """Bring in a checkpoint of the paper's authors as a model directory.
+
+    \b
+        dpbart models import checkpoint.pt --base facebook/bart-base --pruned k_prune_neurons_0_4.pt --out models/pr
+    """
+    from dpbart.models.checkpoint import import_checkpoint
+
+    bundle = import_checkpoint(source, base=base, pruned_file=pruned, clip=clip, length=length, out=out)
+    kept = bundle.facts.width if bundle.facts.kept is None else len(bundle.facts.kept)
+    click.echo(f"Imported to {out}: {kept} of {bundle.facts.width} columns kept. Rewrite with --model {out}")
+
+
+def _short(facts: dict[str, object]) -> dict[str, object]:
+    return {name: facts[name] for name in ("variant", "length", "width", "clip", "figures")}
+
+
+def _line(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return f"{len(value)}: " + "; ".join(_line(each) for each in value) if value else "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_line(each)}" for key, each in value.items()) or "none"
+    return "all" if value is None else str(value)

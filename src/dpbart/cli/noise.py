@@ -1,0 +1,75 @@
+"""dpbart noise: what a budget asks for, without a model."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
+
+
+@click.command()
+@click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text.")
+@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
+@click.option("--length", type=int, default=20, show_default=True, help="Positions of the latent.")
+@click.option("--columns", type=int, default=768, show_default=True, help="Columns kept of each position.")
+@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry.")
+@click.option("--mechanism", type=click.Choice(["gaussian", "laplace"]), default="gaussian", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, mechanism: str, as_json: bool) -> None:
+    """Show the noise that a budget asks for, and what a guesser learns.
+
+    \b
+        dpbart noise --epsilon 500 --delta 1e-5 --length 20 --columns 182 --clip 0.1
+    """
+    from dpbart.errors import BadParameter
+    from dpbart.privacy.clipping import ByValue
+    from dpbart.privacy.meaning import right_of_many, right_of_two
+    from dpbart.privacy.mechanisms import make_mechanism
+
+    for name, value in (("length", length), ("columns", columns)):
+        if value < 1:
+            raise BadParameter(f"{name} must be at least 1, got {value}.")
+    chosen = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
+    sensitivity = ByValue(clip).sensitivity(entries=length * columns)
+    used = sensitivity.l2 if mechanism == "gaussian" else sensitivity.l1
+    scale, bits = chosen.noise_scale(sensitivity), chosen.bits(sensitivity)
+    two, many = right_of_two(chosen, sensitivity), right_of_many(bits, candidates_log2=CANDIDATES_LOG2)
+    if as_json:
+        figures = {
+            "mechanism": mechanism,
+            "epsilon": chosen.guarantee.epsilon,
+            "delta": chosen.guarantee.delta,
+            "length": length,
+            "columns": columns,
+            "clip": clip,
+            "entries": length * columns,
+            "sensitivity": used,
+            "sensitivity_l1": sensitivity.l1,
+            "sensitivity_l2": sensitivity.l2,
+            "scale": scale,
+            "bits": bits,
+            "right_of_two": two,
+            "right_of_a_million": many,
+        }
+        click.echo(json.dumps(figures))
+        return
+    kind = "standard deviation" if mechanism == "gaussian" else "scale"
+    click.echo(f"Guarantee    {chosen.guarantee} for one text")
+    click.echo(
+        f"Sensitivity  {used:.6f} ({'L2' if mechanism == 'gaussian' else 'L1'}) over {length * columns:,} entries"
+    )
+    click.echo(f"Noise        {kind} {scale:.6g} on entries of at most {clip:g}: {scale / clip:.3g} times the bound")
+    click.echo(f"Channel      at most {bits:.4g} bits of a text pass")
+    click.echo("In words     Whoever knows that a text is one of two, equally likely, names the right one at most")
+    click.echo(f"             {_percent(two)} of the time (50% is blind); one of a million, {_percent(many)}.")
+
+
+def _percent(share: float) -> str:
+    """Near certainty is not given in digits: it is no longer a bound that helps.
+
+    >>> _percent(0.8413), _percent(0.99999999), _percent(1.0)
+    ('84.1%', 'practically all', 'practically all')
+    """
+    return "practically all" if share > 0.999 else f"{100 * share:.3g}%"

@@ -1,0 +1,256 @@
+"""dpbart prepare: make a model from public text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dpbart.models.bundle import Bundle
+    from dpbart.prepare.clip import ClipChoice
+
+corpus_option = click.option(
+    "--corpus",
+    "corpus",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="Public text, one a line: a .txt, .txt.gz or .txt.zst file, or a folder of them; may be repeated.",
+)
+texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
+
+
+@click.group()
+def prepare() -> None:
+    """Make a model from public text. Never give private text here: a model is published."""
+
+
+@prepare.command()
+@corpus_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@click.option("--steps", type=int, default=8000, show_default=True, help="Training steps; may be raised later.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
+@click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text.")
+@click.option("--vocabulary", type=int, default=12_000, show_default=True, help="Tokens of the vocabulary.")
+@click.option("--width", type=int, default=256, show_default=True, help="Columns of the latent.")
+@click.option("--layers", type=int, default=3, show_default=True, help="Layers of the encoder, and of the decoder.")
+@click.option("--heads", type=int, default=4, show_default=True, help="Attention heads.")
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True)
+@click.option("--corrupted", type=float, default=0.25, show_default=True, help="Share of the texts shown corrupted.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+@texts_option
+def pretrain(
+    corpus: tuple[Path, ...],
+    out: Path,
+    steps: int,
+    batch_size: int,
+    length: int,
+    vocabulary: int,
+    width: int,
+    layers: int,
+    heads: int,
+    learning_rate: float,
+    corrupted: float,
+    seed: int,
+    texts: int,
+) -> None:
+    """Train a tokenizer and a BART from scratch.
+
+    Stop it at any time; the same command goes on from the last saved state (OUT.training). On several GPUs:
+    accelerate launch -m dpbart prepare pretrain ...
+
+    \b
+        dpbart prepare pretrain --corpus corpus/ --out models/mini --steps 12000
+    """
+    from dpbart.prepare.corpus import find_corpus, held_out_texts
+    from dpbart.prepare.pretrain import PretrainRecipe, pretrain, write_bundle
+    from dpbart.prepare.quality import Copier
+
+    recipe = PretrainRecipe(
+        length=length,
+        vocabulary=vocabulary,
+        width=width,
+        layers=layers,
+        heads=heads,
+        batch_size=batch_size,
+        steps=steps,
+        learning_rate=learning_rate,
+        corrupted=corrupted,
+        seed=seed,
+    )
+    files = find_corpus(corpus)
+    held_out = held_out_texts(files, texts)
+    training = out.with_name(out.name + ".training")
+    trained = pretrain(files, recipe, training)
+    if trained is None:
+        return  # one of several processes: the first writes
+    bundle = write_bundle(trained, training / "tokenizer.json", files, recipe, out)
+    bleu = Copier.load(bundle).bleu(held_out)
+    bundle.record(figures={"held_out_texts": texts, "bleu_unclipped": round(bleu, 2)})
+    click.echo(f"{out}: BLEU {bleu:.2f} on {texts:,} held-out texts, no clip, no noise.")
+    click.echo(f"Next, choose its clip: dpbart prepare clip --model {out} --corpus ...")
+
+
+@prepare.command()
+@click.option("-m", "--model", required=True, help="Model directory; its dpbart.json gets the clip.")
+@corpus_option
+@texts_option
+def clip(model: str, corpus: tuple[Path, ...], texts: int) -> None:
+    """Measure a model's latent on public text and choose its clip.
+
+    \b
+        dpbart prepare clip --model models/mini --corpus corpus/
+    """
+    from dpbart.models.bundle import Bundle
+    from dpbart.prepare.clip import choose_clip, draw_clip
+    from dpbart.prepare.corpus import find_corpus, held_out_texts
+    from dpbart.prepare.quality import Copier
+
+    bundle = Bundle.find(model)
+    choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
+    measured = choice.statistics
+    click.echo(
+        f"entries    {measured.entries:,}, mean {measured.mean:.4f}, standard deviation {measured.deviation:.4f}"
+    )
+    click.echo("quantiles  " + ", ".join(f"{name}: {value:.3f}" for name, value in measured.quantiles.items()))
+    click.echo(f"unclipped  BLEU {choice.unclipped:.2f}")
+    for bound, bleu in choice.tried.items():
+        mark = "  <- chosen" if bound == choice.chosen else ""
+        click.echo(f"C = {bound:<7g}BLEU {bleu:.2f} ({bound / measured.deviation:.2f} standard deviations){mark}")
+    click.echo(f"C = {choice.chosen:g}: {choice.why}.")
+    draw_clip(choice, bundle.folder / "clip.png")
+    _record_clip(bundle, choice, texts)
+
+
+def _record_clip(bundle: Bundle, choice: ClipChoice, texts: int) -> None:
+    bundle.record(
+        clip=choice.chosen,
+        figures={
+            "held_out_texts": texts,
+            "latent_mean": round(choice.statistics.mean, 5),
+            "latent_deviation": round(choice.statistics.deviation, 5),
+            "bleu_unclipped": round(choice.unclipped, 2),
+            "bleu_at_clip": {f"{bound:g}": round(bleu, 2) for bound, bleu in choice.tried.items()},
+        },
+    )
+
+
+@prepare.command()
+@click.option("-m", "--model", required=True, help="Model to prune: bundled name, directory, or hub id.")
+@corpus_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@click.option("--rounds", type=int, default=6, show_default=True, help="Rounds of choosing and training.")
+@click.option("--steps", type=int, default=500, show_default=True, help="Training steps in a round.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
+@click.option("--learning-rate", type=float, default=5e-4, show_default=True)
+@click.option(
+    "--quantile", type=float, default=0.25, show_default=True, help="Of the kept columns, dropped in a round."
+)
+@click.option(
+    "--by", type=click.Choice(["k", "v", "random"]), default="k", show_default=True, help="What to choose by."
+)
+@click.option("--layer", type=int, default=0, show_default=True, help="Decoder layer whose projection is read.")
+@click.option("--clip", type=float, help="Bound in training; twice the model's own by default (bart-base: 0.2).")
+@click.option("--round", "chosen", type=int, help="Rewrite with this round's columns; the last but one by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+@texts_option
+def prune(
+    model: str,
+    corpus: tuple[Path, ...],
+    out: Path,
+    rounds: int,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    quantile: float,
+    by: str,
+    layer: int,
+    clip: float | None,
+    chosen: int | None,
+    seed: int,
+    texts: int,
+) -> None:
+    """Prune a model's latent in rounds (DP-BART-PR).
+
+    Stop it at any time; the same command goes on from the last saved state (OUT.training).
+
+    \b
+        dpbart prepare prune --model mini --corpus corpus/ --out models/pr
+    """
+    from dpbart.models.bundle import Bundle
+    from dpbart.prepare.corpus import find_corpus
+    from dpbart.prepare.prune import PruneRecipe, prune, write_pruned
+
+    recipe = PruneRecipe(
+        rounds=rounds,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        quantile=quantile,
+        by=by,
+        layer=layer,
+        clip=clip,
+        seed=seed,
+    )
+    bundle = Bundle.find(model)
+    pruned = prune(bundle, find_corpus(corpus), recipe, out.with_name(out.name + ".training"), texts)
+    for each in pruned.rounds:
+        click.echo(f"round {each.number}  {len(each.columns.kept)} kept  loss {each.loss:.3f}  BLEU {each.bleu:.2f}")
+    write_pruned(bundle, pruned, recipe, max(1, rounds - 1) if chosen is None else chosen, out)
+    click.echo(f"Next, choose its clip: dpbart prepare clip --model {out} --corpus ...")
+
+
+@prepare.command()
+@click.option("-m", "--model", required=True, help="Pruned model: bundled name or directory.")
+@corpus_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@click.option(
+    "--epsilon-range",
+    type=(float, float),
+    default=(50.0, 5000.0),
+    show_default=True,
+    help="Budgets to train for, drawn anew in each step; twice the same for one budget.",
+)
+@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
+@click.option("--steps", type=int, default=8000, show_default=True, help="Training steps.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
+@click.option("--learning-rate", type=float, default=7e-4, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+def noisy(
+    model: str,
+    corpus: tuple[Path, ...],
+    out: Path,
+    epsilon_range: tuple[float, float],
+    delta: float,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> None:
+    """Train a pruned model further under clip and noise (DP-BART-PR+).
+
+    Stop it at any time; the same command goes on from the last saved state (OUT.training).
+
+    \b
+        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 50 5000
+    """
+    from dpbart.models.bundle import Bundle
+    from dpbart.prepare.corpus import find_corpus
+    from dpbart.prepare.noisy import NoisyRecipe, train_noisy, write_noisy
+
+    low, high = epsilon_range
+    recipe = NoisyRecipe(
+        epsilon_low=low,
+        epsilon_high=high,
+        delta=delta,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        seed=seed,
+    )
+    bundle, training = Bundle.find(model), out.with_name(out.name + ".training")
+    trained = train_noisy(bundle, find_corpus(corpus), recipe, training)
+    write_noisy(bundle, trained, recipe, training, out)
+    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {high:g} --model {out}")

@@ -1,0 +1,89 @@
+"""dpbart rewrite: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-e", "--epsilon", type=float, help="Privacy budget of one text; smaller is more private.")
+@click.option(
+    "-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee, below 1/rows."
+)
+@click.option("-m", "--model", default="mini", show_default=True, help="Bundled name, directory, or hub id.")
+@click.option(
+    "--mechanism",
+    type=click.Choice(["gaussian", "laplace", "none"]),
+    default="gaussian",
+    show_default=True,
+    help="Kind of noise; 'none' is NOT PRIVATE.",
+)
+@click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
+@click.option("--label-column", help="Column that holds labels; needs --labels.")
+@click.option(
+    "--labels",
+    type=click.Choice(["drop", "public"]),
+    help="Drop the labels, or release them as they are (on the card).",
+)
+@click.option("--length", type=int, help="Tokens of a text that are read and written; the model's own by default.")
+@click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
+@click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--replay-seed", type=int, help="NOT PRIVATE: noise from this seed, to test and to replay.")
+def rewrite(
+    source: Path,
+    target: Path,
+    epsilon: float | None,
+    delta: float,
+    model: str,
+    mechanism: str,
+    text_column: str,
+    label_column: str | None,
+    labels: str | None,
+    length: int | None,
+    beams: int,
+    batch_size: int,
+    card: Path | None,
+    overwrite: bool,
+    replay_seed: int | None,
+) -> None:
+    """Rewrite the texts of IN into OUT, each under (epsilon, delta).
+
+    IN and OUT end in .csv, .tsv, .jsonl, .parquet or .txt; "-" is standard input and output, one text a line.
+    Other columns are kept in order, as they are.
+
+    \b
+        dpbart rewrite reviews.csv private.csv --epsilon 500 --labels public --label-column stars
+        cat notes.txt | dpbart rewrite - - --epsilon 500 > private.txt
+    """
+    from dpbart.models.bundle import Bundle
+    from dpbart.privacy.mechanisms import make_mechanism
+    from dpbart.rewrite.job import Task, plan
+
+    task = Task(source, target, text_column, label_column, labels, card, overwrite)
+    guarantee = make_mechanism(mechanism, epsilon=epsilon, delta=delta).guarantee
+    Bundle.find(model)  # an unknown model is refused before a large file is read
+    job = plan(task, guarantee)
+
+    from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+    from dpbart.rewrite.rewriter import Rewriter
+
+    rewriter = Rewriter.load(
+        model,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        length=length,
+        beams=beams,
+        batch_size=batch_size,
+        entropy=SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed),
+    )
+    done = job.run(rewriter)
+    click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
+    if task.card_file is not None:
+        click.echo(f"Privacy card: {task.card_file}", err=True)

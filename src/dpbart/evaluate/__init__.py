@@ -1,0 +1,1 @@
+"""What the rewriting kept."""

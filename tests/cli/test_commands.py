@@ -1,0 +1,166 @@
+"""The command line: exact text and exit status, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpbart.cli import cli
+from dpbart.models.bundle import Bundle
+
+
+def run(*args: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args], input=stdin)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    file = tmp_path / "notes.csv"
+    file.write_text("id,text\n1,the nurse found an apple\n2,\n")
+    return file
+
+
+# Golden values: theory of the analytic Gaussian, delta 1e-5 (Balle and Wang 2018, recomputed at 1500 digits).
+@pytest.mark.parametrize(
+    ("columns", "sensitivity", "scale"), [(768, 24.787093, 0.8957039024), (182, 12.066483, 0.4360331921)]
+)
+def test_noise_prints_the_golden_figures(columns: int, sensitivity: float, scale: float) -> None:
+    done = run(
+        "noise", "--epsilon", 500, "--delta", 1e-5, "--length", 20, "--columns", columns, "--clip", 0.1, "--json"
+    )
+    held = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert held["sensitivity"] == pytest.approx(sensitivity, abs=1e-6)
+    assert held["scale"] == pytest.approx(scale, rel=1e-8)
+    assert held["bits"] == pytest.approx(138.1, abs=0.1)
+
+
+def test_noise_reads_in_words() -> None:
+    done = run("noise", "-e", 10, "--columns", 182)
+    assert "Sensitivity  12.066483 (L2) over 3,640 entries" in done.stdout
+    assert (
+        "names the right one at most\n             84.1% of the time (50% is blind); one of a million, 8.61%."
+        in done.stdout
+    )
+
+
+def test_laplace_noise_is_scaled_by_l1() -> None:
+    held = json.loads(run("noise", "-e", 100, "--columns", 182, "--mechanism", "laplace", "--json").stdout)
+    assert held["scale"] == pytest.approx(2 * 0.1 * 3640 / 100)
+    assert held["delta"] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-e", "-1"], "Error: epsilon must be greater than 0, got -1.0.\n"),
+        (["-e", "0"], "Error: epsilon must be greater than 0, got 0.0.\n"),
+        (["-e", "nan"], "Error: epsilon must be greater than 0, got nan.\n"),
+        (["-e", "1", "--columns", "0"], "Error: columns must be at least 1, got 0.\n"),
+    ],
+)
+def test_a_bad_budget_is_one_line_on_stderr(args: list[str], message: str) -> None:
+    done = run("noise", *args)
+    assert (done.exit_code, done.stderr, done.stdout) == (1, message, "")
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "-0.5", "nan", "2"])
+def test_a_delta_outside_its_range_is_refused(notes: Path, delta: str) -> None:
+    done = run("rewrite", notes, notes.with_name("out.csv"), "-e", 1, "--delta", delta)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: delta must be between 0 and 1, both excluded, got ")
+    assert not notes.with_name("out.csv").exists()
+
+
+def test_a_word_for_a_number_is_a_usage_error(notes: Path) -> None:
+    assert run("rewrite", notes, "out.csv", "--epsilon", "much").exit_code == 2
+
+
+def test_a_missing_budget_says_how_to_give_one(notes: Path, tmp_path: Path) -> None:
+    done = run("rewrite", notes, tmp_path / "out.csv")
+    assert done.exit_code == 1
+    assert "epsilon must be given" in done.stderr
+
+
+def test_rewrite_writes_the_file_and_its_card(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run("rewrite", notes, out, "--epsilon", 500, "--model", tiny.folder, "--beams", 2)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == ""
+    assert "2 texts rewritten, each under (epsilon 500, delta 1e-05)." in done.stderr
+    assert out.read_text().startswith("id,text\n1,")
+    assert {file.name for file in tmp_path.iterdir()} >= {"out.csv", "out.csv.card.json", "out.csv.card.txt"}
+
+
+def test_lines_come_in_and_go_out(tiny: Bundle) -> None:
+    done = run("rewrite", "-", "-", "-e", 500, "--model", tiny.folder, "--beams", 2, stdin="a child\n\nthe baker\n")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.count("\n") == 3
+
+
+def test_too_many_lines_for_delta_stop_before_their_batch(tiny: Bundle) -> None:
+    lines = "a child\n" * 8
+    args = ("-e", 5, "--delta", 0.2, "--batch-size", 4, "--beams", 1, "--model", tiny.folder)
+    done = run("rewrite", "-", "-", *args, stdin=lines)
+    assert done.exit_code == 1
+    assert "delta must be below 1 / 8" in done.stderr
+    assert done.stdout.count("\n") == 4
+
+
+def test_an_output_that_exists_needs_overwrite(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    done = run("rewrite", notes, out, "-e", 500, "--model", tiny.folder)
+    message = f"Error: '{out}' exists already. Pass --overwrite to replace it, or name another file.\n"
+    assert (done.exit_code, done.stderr) == (1, message)
+    assert out.read_text() == "mine"
+    assert run("rewrite", notes, out, "-e", 500, "--model", tiny.folder, "--beams", 1, "--overwrite").exit_code == 0
+    assert out.read_text() != "mine"
+
+
+def test_an_unknown_model_lists_those_there_are(notes: Path, tmp_path: Path) -> None:
+    done = run("rewrite", notes, tmp_path / "out.csv", "-e", 500, "--model", "maxi")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: no model named 'maxi'. Models that ship with dpbart: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_replay_is_loud(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    done = run(
+        "rewrite", notes, tmp_path / "o.csv", "-e", 500, "--model", tiny.folder, "--replay-seed", 3, "--beams", 1
+    )
+    assert "each under NOT PRIVATE (epsilon infinite)." in done.stderr
+    assert "[NOT PRIVATE]" in (tmp_path / "o.csv").read_text()
+
+
+def test_models_are_listed_and_shown() -> None:
+    listed = json.loads(run("models", "list", "--json").stdout)
+    assert "mini" in [each["name"] for each in listed]
+    assert run("models", "list").stdout.splitlines()[0].startswith("mini ")
+    shown = json.loads(run("models", "show", "mini", "--json").stdout)
+    assert (shown["variant"], shown["length"]) == ("clv", 20)
+    assert math.isfinite(shown["clip"])
+    assert "corpora" in run("models", "show", "mini").stdout
+
+
+def test_a_model_is_imported_by_command(tiny: Bundle, tmp_path: Path) -> None:
+    import torch
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    config = BartConfig.from_pretrained(tiny.folder, tie_word_embeddings=False)
+    state = {f"model.{name}": each for name, each in BartForConditionalGeneration(config).state_dict().items()}
+    torch.save({"model_state_dict": state}, tmp_path / "c.pt")
+    done = run("models", "import", tmp_path / "c.pt", "--base", tiny.folder, "--out", tmp_path / "m", "--length", 12)
+    assert done.exit_code == 0, done.stderr
+    assert run("rewrite", "-", "-", "-e", 500, "--model", tmp_path / "m", stdin="a child\n").exit_code == 0
+
+
+def test_the_installed_command_answers() -> None:
+    done = subprocess.run([sys.executable, "-m", "dpbart", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("dpbart, version ")

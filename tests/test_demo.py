@@ -1,0 +1,24 @@
+"""What a newcomer types first."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+DEMO = Path(__file__).parent.parent / "examples" / "demo.py"
+
+
+def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, DEMO], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "PRIVACY CARD" in done.stdout
+    assert "original" in done.stdout
+    cards = sorted((tmp_path / "demo").glob("*.card.json"))
+    assert len(cards) == 4
+    assert sorted(json.loads(card.read_text())["private"] for card in cards) == [False, True, True, True]
+    for card in cards:
+        with card.with_name(card.name.removesuffix(".card.json")).open(newline="") as rows:
+            assert len(list(csv.DictReader(rows))) == 30

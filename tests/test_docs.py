@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from dpbart import __version__
+from dpbart.cli import cli
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def test_the_page_of_commands_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("make_commands", REPOSITORY / "docs" / "make_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (REPOSITORY / "docs" / "commands.md").read_text() == module.page(), "run 'make docs'"
+
+
+def test_every_command_has_an_example_in_its_help() -> None:
+    for path in (["rewrite"], ["noise"], ["models", "list"], ["models", "show"], ["models", "import"]):
+        assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
+    for path in (["prepare", "pretrain"], ["prepare", "clip"]):
+        assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f'version = "{__version__}"' in (REPOSITORY / "pyproject.toml").read_text()
+    assert f"version: {__version__}" in (REPOSITORY / "CITATION.cff").read_text()
+    assert f"## {__version__}" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_the_readme_shows_what_the_noise_command_prints() -> None:
+    block = re.search(r"\$ dpbart (noise [^\n]*)\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    assert CliRunner().invoke(cli, block[1].split()).stdout == block[2]
