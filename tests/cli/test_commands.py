@@ -164,3 +164,18 @@ def test_a_model_is_imported_by_command(tiny: Bundle, tmp_path: Path) -> None:
 def test_the_installed_command_answers() -> None:
     done = subprocess.run([sys.executable, "-m", "dpbart", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("dpbart, version ")
+
+
+def test_ctrl_c_leaves_nothing_behind(
+    tiny: Bundle, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpbart.rewrite.rewriter import Rewriter
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Rewriter, "_rewrite_batch", stopped)
+    done = run("rewrite", notes, tmp_path / "out.csv", "-e", 500, "--model", tiny.folder)
+    assert done.exit_code == 130
+    assert done.stderr.endswith("Interrupted. No output file was written.\n")
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.csv"]

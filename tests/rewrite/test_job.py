@@ -129,6 +129,8 @@ def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) ->
         (lambda i, o: Task(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
         (lambda i, o: Task(i.with_name("none.csv"), o), BadTable, "does not exist"),
         (lambda i, o: Task(i, i), BadTable, "reviews.csv"),
+        (lambda i, o: Task(i, o, card=i.parent / "no" / "c.json"), BadTable, "folder of the card .* does not exist"),
+        (lambda i, o: Task(i, o, card=i.parent / "card.txt"), BadTable, "must end in .json"),
     ],
 )
 def test_what_cannot_end_well_is_refused_and_nothing_is_written(

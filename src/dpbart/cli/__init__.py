@@ -11,6 +11,11 @@ from dpbart.cli.prepare import prepare
 from dpbart.cli.rewrite import rewrite
 from dpbart.errors import DpbartError
 
+AFTER_CTRL_C = {
+    "rewrite": "No output file was written.",
+    "prepare": "The same command goes on from the last saved state.",
+}
+
 
 class Commands(click.Group):
     """Turn our errors into one line on standard error and exit status 1, Ctrl-C into status 130."""
@@ -21,7 +26,7 @@ class Commands(click.Group):
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
+            click.echo(f"\nInterrupted. {AFTER_CTRL_C.get(ctx.invoked_subcommand or '', '')}", err=True)
             ctx.exit(130)
 
 

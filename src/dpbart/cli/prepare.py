@@ -209,7 +209,7 @@ def prune(
 @click.option(
     "--epsilon-range",
     type=(float, float),
-    default=(50.0, 5000.0),
+    default=(10.0, 5000.0),
     show_default=True,
     help="Budgets to train for, drawn anew in each step; twice the same for one budget.",
 )
@@ -234,7 +234,7 @@ def noisy(
     Stop it at any time; the same command goes on from the last saved state (OUT.training).
 
     \b
-        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 50 5000
+        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 5000
     """
     from dpbart.models.bundle import Bundle
     from dpbart.prepare.corpus import find_corpus

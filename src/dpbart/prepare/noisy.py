@@ -35,9 +35,9 @@ BOUND = 1.0  # the latent is rescaled to it; in units of the bound, the noise do
 
 @dataclass(frozen=True)
 class NoisyRecipe:
-    """One budget when both epsilons are the same; otherwise a range, drawn log-uniformly."""
+    """One budget when both epsilons are the same; otherwise a range, drawn anew in each step."""
 
-    epsilon_low: float = 50.0
+    epsilon_low: float = 10.0
     epsilon_high: float = 5000.0
     delta: float = 1e-5
     noiseless: float = 0.05  # share of the steps without noise
@@ -72,8 +72,10 @@ class NoisyRecipe:
         if self.epsilon_low < self.epsilon_high and random.random() < self.noiseless:
             return NonPrivate()
         eased = min(1.0, (step + 1) / max(1.0, self.easing * self.steps))
-        low = math.log(self.epsilon_high) + eased * math.log(self.epsilon_low / self.epsilon_high)
-        return Gaussian(float(np.exp(random.uniform(low, math.log(self.epsilon_high)))), self.delta)
+        # The square root draws high budgets more often: at low ones there is little to learn from a text.
+        place = math.sqrt(random.random())  # 0 is the weakest budget, 1 the strongest, on a logarithmic scale
+        epsilon = self.epsilon_high * (self.epsilon_low / self.epsilon_high) ** (eased * (1 - place))
+        return Gaussian(epsilon, self.delta)
 
 
 class NoisyColumns:

@@ -145,7 +145,7 @@ def _measured(place: Path, copier: Copier, held_out: list[str], bound: float, nu
 
 
 def write_pruned(bundle: Bundle, pruned: Pruned, recipe: PruneRecipe, chosen: int, out: Path) -> Bundle:
-    """A model directory with the last round's weights and the columns of the chosen round; its clip is still open."""
+    """The last round's weights, in half precision, with the columns of the chosen round; its clip is still open."""
     if not 1 <= chosen <= len(pruned.rounds):
         raise BadParameter(f"the round to rewrite with must be from 1 to {len(pruned.rounds)}, got {chosen}.")
     facts = replace(
@@ -157,4 +157,4 @@ def write_pruned(bundle: Bundle, pruned: Pruned, recipe: PruneRecipe, chosen: in
         figures={},
         version=__version__,
     )
-    return save_bundle(pruned.bart.model, bundle.folder / "tokenizer.json", facts, out)
+    return save_bundle(pruned.bart.model.half(), bundle.folder / "tokenizer.json", facts, out)

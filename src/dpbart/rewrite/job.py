@@ -83,8 +83,7 @@ def plan(task: Task, guarantee: Guarantee) -> Job:
         table.require(task.label_column, option="--label-column")
     if task.label_column == task.text_column:
         raise BadParameter(f"the label column must not be the text column, got '{task.label_column}' for both.")
-    if task.card_file is not None and task.card_file.exists() and not task.overwrite:
-        raise BadTable(f"{str(task.card_file)!r} exists already. Pass --overwrite to replace it.")
+    _check_card_place(task)
     dropped = {task.label_column} if task.labels == "drop" else set()
     columns = tuple(column for column in table.columns if column not in dropped)
     writer = open_writer(task.target, like=table, columns=columns, overwrite=task.overwrite)
@@ -138,6 +137,18 @@ def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Car
         version=__version__,
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
+
+
+def _check_card_place(task: Task) -> None:
+    file = task.card_file
+    if file is None:
+        return
+    if file.suffix != ".json":
+        raise BadTable(f"the card {str(file)!r} must end in .json; the page to read stands beside it, ending in .txt.")
+    if not file.parent.is_dir():
+        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
+    if file.exists() and not task.overwrite:
+        raise BadTable(f"{str(file)!r} exists already. Pass --overwrite to replace it.")
 
 
 def _other_columns(job: Job) -> list[str]:
