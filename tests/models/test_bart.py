@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.bundle import BUNDLED, Bundle
 from dpbart.models.text import Tokens
@@ -68,7 +70,7 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mi
     np.testing.assert_array_equal(after_short, after_long)
 
 
-def test_a_models_own_decoding_settings_do_not_slip_in(tmp_path: object) -> None:
+def test_a_models_own_decoding_settings_do_not_slip_in() -> None:
     """bart-base's config brings no_repeat_ngram_size 3 and forced tokens; they would change the text unseen."""
     config = BartConfig(
         vocab_size=50,
@@ -101,6 +103,21 @@ def test_any_width_and_length_goes_through(tiny: Bundle) -> None:
         assert bart.decode(unchanged(latent), BeamSearch(2)).shape[1] <= length + 1
 
 
-def test_less_than_one_beam_is_refused() -> None:
-    with pytest.raises(BadParameter, match="beams must be at least 1, got 0"):
-        BeamSearch(0)
+@pytest.mark.parametrize("beams", [0, 101])
+def test_beams_outside_their_range_are_refused(beams: int) -> None:
+    with pytest.raises(BadParameter, match=f"beams must be from 1 to 100, got {beams}"):
+        BeamSearch(beams)
+
+
+def test_weights_that_lack_a_part_are_refused_not_made_up(tiny_copy: Path) -> None:
+    weights = load_file(tiny_copy / "model.safetensors")
+    del weights["model.decoder.layers.0.fc1.weight"]
+    save_file(weights, tiny_copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(NotPrepared, match="lack model.decoder.layers.0.fc1.weight"):
+        SplitBart.load(tiny_copy)
+
+
+def test_damaged_weights_are_refused(tiny_copy: Path) -> None:
+    (tiny_copy / "model.safetensors").write_bytes((tiny_copy / "model.safetensors").read_bytes()[:5000])
+    with pytest.raises(NotPrepared, match="cannot be loaded"):
+        SplitBart.load(tiny_copy)

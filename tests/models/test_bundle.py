@@ -72,7 +72,21 @@ def test_another_kind_of_model_is_refused(tiny_copy: Path) -> None:
         Bundle.find(str(tiny_copy))
 
 
-@pytest.mark.parametrize("held", ["{", "[]", '{"variant": "clv"}', '{"surprise": 1}'])
+@pytest.mark.parametrize(
+    "held",
+    [
+        "{",
+        "[]",
+        '{"variant": "clv"}',
+        '{"surprise": 1}',
+        '{"variant": "clv", "length": "20", "width": 8}',
+        '{"variant": "clv", "length": 20, "width": 8, "kept": ["a"]}',
+        '{"variant": "clv", "length": 20, "width": 8, "clip": "1"}',
+        '{"variant": "clv", "length": 20, "width": 8, "clip": -1}',
+        '{"variant": "clv", "length": 20, "width": 8, "corpora": [{"file": "a"}]}',
+        '{"variant": "clv", "length": 20, "width": 8, "format": 2}',
+    ],
+)
 def test_a_damaged_facts_file_is_refused(tmp_path: Path, held: str) -> None:
     (tmp_path / "dpbart.json").write_text(held)
     with pytest.raises(NotPrepared, match=r"dpbart\.json"):

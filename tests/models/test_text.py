@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import BUNDLED, Bundle
 from dpbart.models.text import Tokens
 
@@ -51,3 +53,9 @@ def test_a_length_without_room_for_a_token_is_refused() -> None:
 
 def test_the_tiny_bundle_has_its_own_length(tiny: Bundle) -> None:
     assert Tokens.load(tiny.folder / "tokenizer.json", length=7).encode(["a child"]).shape == (1, 7)
+
+
+def test_a_damaged_tokenizer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(NotPrepared, match="cannot be read"):
+        Tokens.load(tmp_path / "tokenizer.json", length=20)

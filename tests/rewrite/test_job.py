@@ -131,6 +131,7 @@ def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) ->
         (lambda i, o: Task(i, i), BadTable, "reviews.csv"),
         (lambda i, o: Task(i, o, card=i.parent / "no" / "c.json"), BadTable, "folder of the card .* does not exist"),
         (lambda i, o: Task(i, o, card=i.parent / "card.txt"), BadTable, "must end in .json"),
+        (lambda i, o: Task(i, o.with_suffix(".txt"), card=o.with_suffix(".json")), BadTable, "card would replace"),
     ],
 )
 def test_what_cannot_end_well_is_refused_and_nothing_is_written(

@@ -78,7 +78,7 @@ def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, deco
 
 def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, width=64, kept=(0, 63)).write(tiny_copy)
-    with pytest.raises(BadParameter, match="those of a model 32 wide, got 64"):
+    with pytest.raises(NotPrepared, match=r"a model 64 wide \(dpbart.json\), but its BART is 32 wide"):
         Rewriter.load(str(tiny_copy), epsilon=10)
 
 

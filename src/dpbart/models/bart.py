@@ -15,11 +15,13 @@ from transformers import BartForConditionalGeneration, GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging as transformers_logging
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.privacy.mechanisms import PrivateLatent
 
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
+
+MOST_BEAMS = 100  # memory grows with beams times vocabulary
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class BeamSearch:
     start_id: int | None = None  # the token before the first: the model's own, or a budget token
 
     def __post_init__(self) -> None:
-        if self.beams < 1:
-            raise BadParameter(f"beams must be at least 1, got {self.beams}.")
+        if not 1 <= self.beams <= MOST_BEAMS:
+            raise BadParameter(f"beams must be from 1 to {MOST_BEAMS}, got {self.beams}.")
 
     @property
     def recipe(self) -> str:
@@ -71,7 +73,15 @@ class SplitBart:
     def load(cls, folder: Path, *, device: torch.device | None = None) -> SplitBart:
         """A BART directory in the Hugging Face format, in single precision whatever it has on disk."""
         transformers_logging.disable_progress_bar()
-        model = BartForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        try:
+            model, loaded = BartForConditionalGeneration.from_pretrained(
+                folder, dtype=torch.float32, output_loading_info=True
+            )
+        except Exception as error:  # a damaged file shows itself in many kinds of error
+            raise NotPrepared(f"the weights in '{folder}' cannot be loaded ({type(error).__name__}).") from error
+        lacking = sorted(loaded["missing_keys"]) + sorted(str(each[0]) for each in loaded["mismatched_keys"])
+        if lacking:  # they would be filled with random numbers
+            raise NotPrepared(f"the weights in '{folder}' lack {', '.join(lacking[:3])} (of {len(lacking)} in all).")
         return cls(model, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
     @property

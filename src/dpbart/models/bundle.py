@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbart import __version__
-from dpbart.errors import NotPrepared
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.pruning import Columns
 from dpbart.privacy.clipping import ByValue
 
@@ -47,10 +47,19 @@ class ModelFacts:
     format: int = FORMAT
 
     def __post_init__(self) -> None:
+        if self.format != FORMAT:
+            raise BadParameter(f"format must be {FORMAT}, got {self.format}. Update dpbart.")
+        for name, value in (
+            ("length", self.length),
+            ("width", self.width),
+            *(("kept", each) for each in self.kept or ()),
+        ):
+            if type(value) is not int:
+                raise BadParameter(f"{name} must be a whole number, got {value!r}.")
         if self.clip is not None:
             ByValue(self.clip)  # refuses a bound that is not above 0
-        if self.format != FORMAT:
-            raise NotPrepared(f"dpbart.json must have format {FORMAT}, got {self.format}. Update dpbart.")
+        if not all("name" in each for each in self.corpora):
+            raise BadParameter("corpora must each have a name.")
 
     @classmethod
     def read(cls, file: Path) -> ModelFacts:
@@ -100,9 +109,15 @@ class Bundle:
                 f"'{folder}' is not a complete model: {', '.join(missing)} missing. "
                 "Make one with 'dpbart prepare pretrain', or bring one in with 'dpbart models import'."
             )
-        if (folder / FACTS_FILE).is_file():
-            return cls(name, folder, ModelFacts.read(folder / FACTS_FILE))
-        return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
+        if not (folder / FACTS_FILE).is_file():
+            return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
+        facts, width = ModelFacts.read(folder / FACTS_FILE), _width_of_bart(folder)
+        if facts.width != width:
+            raise NotPrepared(
+                f"'{folder}' does not fit together: its columns are those of a model {facts.width} wide "
+                f"(dpbart.json), but its BART is {width} wide (config.json)."
+            )
+        return cls(name, folder, facts)
 
     @property
     def clip(self) -> ByValue:
@@ -148,10 +163,20 @@ def save_bundle(model: BartForConditionalGeneration, tokenizer: Path, facts: Mod
 
 def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
     """Facts of a BART directory that was not made here: all columns, the paper's length."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if config.get("model_type") != "bart":
-        raise NotPrepared(f"'{source}' is not a BART: config.json says model_type {config.get('model_type')!r}.")
-    return ModelFacts(variant="clv", length=length, width=config["d_model"], clip=clip, recipe={"imported": source})
+    return ModelFacts(
+        variant="clv", length=length, width=_width_of_bart(folder), clip=clip, recipe={"imported": source}
+    )
+
+
+def _width_of_bart(folder: Path) -> int:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        kind, width = config["model_type"], config.get("d_model")
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
+    if kind != "bart" or type(width) is not int:
+        raise NotPrepared(f"'{folder}' is not a BART: config.json says model_type {kind!r}, d_model {width!r}.")
+    return width
 
 
 def bundled_names() -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 
 # The first ids of every vocabulary made here; BART's own have the same four in front.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -38,7 +38,11 @@ class Tokens:
 
     @classmethod
     def load(cls, file: Path, *, length: int, begin: str = "<s>") -> Tokens:
-        return cls(Tokenizer.from_file(str(file)), length, begin)
+        try:
+            tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # the tokenizers library raises bare Exceptions
+            raise NotPrepared(f"the tokenizer '{file}' cannot be read.") from error
+        return cls(tokenizer, length, begin)
 
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)

@@ -134,7 +134,16 @@ class Card:
     def write(self, file: Path) -> None:
         """The JSON into the file, and the page beside it, ending in .txt."""
         file.write_text(self.as_json(), encoding="utf-8")
-        file.with_suffix(".txt").write_text(self.as_text(), encoding="utf-8")
+        page_beside(file).write_text(self.as_text(), encoding="utf-8")
+
+
+def page_beside(file: Path) -> Path:
+    """Where the page to read stands: beside the card's JSON.
+
+    >>> page_beside(Path("out.csv.card.json")).name
+    'out.csv.card.txt'
+    """
+    return file.with_suffix(".txt")
 
 
 def _finite(value: object) -> object:

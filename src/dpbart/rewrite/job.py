@@ -11,7 +11,7 @@ from pathlib import Path
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.accounting import Guarantee
-from dpbart.privacy.card import Card, ModelLine, NoiseFacts
+from dpbart.privacy.card import Card, ModelLine, NoiseFacts, page_beside
 from dpbart.progress import progress
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.tables import STANDARD, Table, open_table
@@ -147,8 +147,11 @@ def _check_card_place(task: Task) -> None:
         raise BadTable(f"the card {str(file)!r} must end in .json; the page to read stands beside it, ending in .txt.")
     if not file.parent.is_dir():
         raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
-    if file.exists() and not task.overwrite:
-        raise BadTable(f"{str(file)!r} exists already. Pass --overwrite to replace it.")
+    for part in (file, page_beside(file)):
+        if part.resolve() in (task.source.resolve(), task.target.resolve()):
+            raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
+        if part.is_dir() or (part.exists() and not task.overwrite):
+            raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")
 
 
 def _other_columns(job: Job) -> list[str]:

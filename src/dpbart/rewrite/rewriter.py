@@ -57,11 +57,6 @@ class Rewriter:
                 f"length must be at most {self.bart.longest} for the model '{self.bundle.name}', "
                 f"got {self.tokens.length}."
             )
-        if self.columns.width != self.bart.width:
-            raise BadParameter(
-                f"the columns of '{self.bundle.name}' must be those of a model {self.bart.width} wide, "
-                f"got {self.columns.width}. Its dpbart.json belongs to another model."
-            )
 
     @classmethod
     def load(
