@@ -19,6 +19,14 @@ def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
     cards = sorted((tmp_path / "demo").glob("*.card.json"))
     assert len(cards) == 4
     assert sorted(json.loads(card.read_text())["private"] for card in cards) == [False, True, True, True]
+    originals = texts_of(tmp_path / "demo" / "texts.csv")
     for card in cards:
-        with card.with_name(card.name.removesuffix(".card.json")).open(newline="") as rows:
-            assert len(list(csv.DictReader(rows))) == 30
+        rewritten = texts_of(card.with_name(card.name.removesuffix(".card.json")))
+        same = sum(old == new for old, new in zip(originals, rewritten, strict=True))
+        assert len(rewritten) == 30
+        assert same <= 5 if json.loads(card.read_text())["private"] else same >= 15
+
+
+def texts_of(file: Path) -> list[str]:
+    with file.open(newline="") as rows:
+        return [row["text"] for row in csv.DictReader(rows)]

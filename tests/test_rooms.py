@@ -21,12 +21,14 @@ MAY_IMPORT = {
 
 
 def imported_modules(file: Path) -> list[str]:
+    """`import a.b`, and `from a import b` as both a and a.b."""
     found: list[str] = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             found += [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} has a relative import"
+            found += [str(node.module), *(f"{node.module}.{name.name}" for name in node.names)]
     return found
 
 
@@ -46,12 +48,24 @@ def test_the_privacy_room_knows_no_model() -> None:
     assert used.isdisjoint({"torch", "transformers", "tokenizers", "accelerate"})
 
 
+SEEDABLE = {"random", "manual_seed", "default_rng", "Generator", "RandomState", "seed", "normal_", "uniform_"}
+SEEDABLE |= {"rand", "randn", "randint", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
+
+
 def test_nothing_on_the_private_path_uses_a_seedable_generator() -> None:
     for room in ("privacy", "models", "rewrite"):
         for file in (PACKAGE / room).rglob("*.py"):
-            text = file.read_text()
-            for generator in ("np.random", "manual_seed", "import random", "torch.rand", "default_rng"):
-                assert generator not in text, f"{generator} in {file}"
+            assert not [name for name in imported_modules(file) if {"random", "torch.random"} & set(name.split("."))], (
+                file
+            )
+            tree = ast.walk(ast.parse(file.read_text()))
+            used = {node.attr for node in tree if isinstance(node, ast.Attribute)}
+            assert not used & SEEDABLE, f"{used & SEEDABLE} in {file}"
+
+
+def test_only_pruning_processes_a_private_latent_further() -> None:
+    users = {file.name for file in PACKAGE.rglob("*.py") if ".post_processed(" in file.read_text()}
+    assert users == {"pruning.py"}
 
 
 def test_help_loads_neither_torch_nor_transformers() -> None:

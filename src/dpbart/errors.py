@@ -3,8 +3,7 @@
 DpbartError
 ├── BadParameter    a value outside what the method allows (also a ValueError)
 ├── BadTable        a file of texts that cannot be read, or lacks a column
-├── NotPrepared     a folder, file or name that is not a model this package can use
-└── MissingExtra    an optional dependency is not installed
+└── NotPrepared     a folder, file or name that is not a model this package can use
 """
 
 
@@ -22,7 +21,3 @@ class BadTable(DpbartError):
 
 class NotPrepared(DpbartError):
     """A folder, file or name that is not a model this package can use."""
-
-
-class MissingExtra(DpbartError):
-    """An optional dependency is not installed; the message names its `pip install`."""

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
     assert "Sensitivity  12.066483 (L2) over 3,640 entries" in done.stdout
     assert (
-        "names the right one at most\n             84.1% of the time (50% is blind); one of a million, 8.61%."
+        "names the right one at most\n             84.1% of the time (50% is blind); one of a million, 2.1%."
         in done.stdout
     )
 
@@ -177,5 +178,38 @@ def test_ctrl_c_leaves_nothing_behind(
     monkeypatch.setattr(Rewriter, "_rewrite_batch", stopped)
     done = run("rewrite", notes, tmp_path / "out.csv", "-e", 500, "--model", tiny.folder)
     assert done.exit_code == 130
-    assert done.stderr.endswith("Interrupted. No output file was written.\n")
+    assert done.stderr.endswith("Interrupted. What was not finished was not written.\n")
     assert [file.name for file in tmp_path.iterdir()] == ["notes.csv"]
+
+
+def test_an_empty_stream_is_refused(tiny: Bundle, tmp_path: Path) -> None:
+    done = run("rewrite", "-", tmp_path / "out.csv", "-e", 500, "--model", tiny.folder, stdin="")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1] == "Error: standard input has no rows. Give at least one line."
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "none"])
+def test_a_delta_out_of_range_is_refused_where_it_is_not_used_too(notes: Path, mechanism: str) -> None:
+    budget = ("-e", 10) if mechanism == "laplace" else ()
+    done = run("rewrite", notes, notes.with_name("o.csv"), *budget, "--mechanism", mechanism, "--delta", 3)
+    assert done.exit_code == 1
+    assert "delta must be between 0 and 1" in done.stderr
+
+
+def test_a_terminated_run_leaves_nothing_behind(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a child sold nine keys .\n" * 20_000)
+    files = [str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
+    command = [sys.executable, "-m", "dpbart", "rewrite", *files, "-e", "500", "--model", str(tiny.folder)]
+    job = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not list(tmp_path.glob(".*.partial")):
+        assert job.poll() is None
+        time.sleep(0.05)
+    job.terminate()
+    assert job.wait(timeout=60) == 143
+    assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_model_without_a_clip_is_shown_as_such(tiny_copy: Path) -> None:
+    (tiny_copy / "dpbart.json").unlink()
+    assert "clip         not chosen yet" in run("models", "show", tiny_copy).stdout

@@ -94,3 +94,20 @@ def test_a_dictionary_without_the_model_is_refused(tiny: Bundle, tmp_path: Path)
 def test_a_missing_file_is_one_line(tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="does not exist"):
         bring_in(tmp_path / "none.pt", tiny, tmp_path / "out")
+
+
+@pytest.mark.parametrize("state", [torch.zeros(1), {"model.x": 3}])
+def test_a_state_that_is_no_map_of_tensors_is_refused(tiny: Bundle, tmp_path: Path, state: object) -> None:
+    torch.save({"model_state_dict": state}, tmp_path / "odd.pt")
+    with pytest.raises(NotPrepared, match="must map names to tensors"):
+        bring_in(tmp_path / "odd.pt", tiny, tmp_path / "out")
+
+
+def test_a_missing_file_of_columns_is_one_line(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(NotPrepared, match="none.pt' does not exist"):
+        bring_in(checkpoint, tiny, tmp_path / "out", tmp_path / "none.pt")
+
+
+def test_a_length_that_the_base_cannot_hold_is_refused(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match="length must be from 3 to 12, got 20"):
+        import_checkpoint(checkpoint, base=str(tiny.folder), pruned_file=None, clip=0.1, length=20, out=tmp_path / "o")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from dpbart.errors import BadTable
+from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, find_corpus, held_out_texts, training_texts
@@ -53,6 +53,18 @@ def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
         find_corpus([tmp_path / "none"])
     with pytest.raises(BadTable, match="no public text found"):
         find_corpus([tmp_path])
+
+
+@pytest.mark.parametrize("ending", [".txt.gz", ".txt.zst"])
+def test_a_damaged_file_is_one_line(folder: Path, ending: str) -> None:
+    (folder / f"d{ending}").write_bytes(b"not compressed at all")
+    with pytest.raises(BadTable, match=f"d{ending}' cannot be read as public text"):
+        find_corpus([folder])
+
+
+def test_less_than_one_held_out_text_is_refused(folder: Path) -> None:
+    with pytest.raises(BadParameter, match="held-out texts must be at least 1, got 0"):
+        held_out_texts(find_corpus([folder]), 0)
 
 
 def test_encoding_is_done_once_and_again_for_another_corpus(

@@ -53,9 +53,13 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 
 
 def test_a_half_written_state_does_not_count(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
-    pretrain(corpus, TINY, tmp_path)
+    whole = pretrain(corpus, TINY, tmp_path)
     (tmp_path / "state-6" / "complete").unlink()
-    assert pretrain(corpus, TINY, tmp_path) is not None  # from the beginning, not from the broken state
+    (tmp_path / "state-6" / "optimizer.bin").write_bytes(b"cut")
+    again = pretrain(corpus, TINY, tmp_path)  # from the beginning, not from the broken state
+    assert whole is not None
+    assert again is not None
+    torch.testing.assert_close(again.state_dict(), whole.state_dict(), rtol=0, atol=0)
 
 
 def test_every_text_is_seen_once_an_epoch() -> None:
@@ -72,8 +76,12 @@ def test_another_recipe_may_not_go_on_but_more_steps_may(corpus: tuple[CorpusFil
     pretrain(corpus, TINY, tmp_path)
     with pytest.raises(BadParameter, match=r"begun with another recipe: batch_size 8 then, 4 now"):
         pretrain(corpus, replace(TINY, batch_size=4), tmp_path)
+    with pytest.raises(BadParameter, match="begun with another corpus"):
+        pretrain((replace(corpus[0], sha256="other"),), TINY, tmp_path)
     assert pretrain(corpus, replace(TINY, steps=7), tmp_path) is not None
     assert (tmp_path / "state-7").is_dir()
+    with pytest.raises(BadParameter, match="steps must be at least the 7 already trained"):
+        pretrain(corpus, replace(TINY, steps=6), tmp_path)
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_nothing() -> None:

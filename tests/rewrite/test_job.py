@@ -56,10 +56,12 @@ def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv", "txt"])
 def test_each_format_goes_through(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
-    middle, out = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}"
+    middle, out, back = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}", tmp_path / "back.csv"
     plan(Task(reviews, middle), BUDGET).run(rewriter)
     assert plan(Task(middle, out), BUDGET).run(rewriter).rows == 10
-    assert out.stat().st_size > 0
+    plan(Task(out, back), BUDGET).run(rewriter)
+    kept = {"text": ""} if ending == "txt" else {"id": "003", "text": "", "stars": "3", "shop": "Leeds, UK"}
+    assert {**read(back)[3], "text": ""} == kept
 
 
 def test_the_card_stands_beside_the_output_and_states_the_run(
@@ -105,6 +107,7 @@ def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, r
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
     held = json.loads(card.as_json())
     assert (held["private"], held["guarantee"]["epsilon"]) == (False, None)
+    assert (held["noise"]["bits"], held["noise"]["proof"]) == (None, "none: the noise can be had from the seed")
 
 
 def test_no_noise_shows_on_the_card(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
@@ -172,3 +175,35 @@ def test_parquet_keeps_its_types(rewriter: Rewriter, tmp_path: Path) -> None:
     pq.write_table(table, source)
     plan(Task(source, out), BUDGET).run(rewriter)
     assert pq.read_table(out).schema.types == table.schema.types
+
+
+def test_what_a_parquet_file_says_about_itself_stays_behind(rewriter: Rewriter, tmp_path: Path) -> None:
+    field = pa.field("text", pa.string(), metadata={"note": "patient Anna Meier"})
+    schema = pa.schema([field], metadata={"pandas": "patient Anna Meier"})
+    pq.write_table(pa.table({"text": ["a"]}, schema=schema), tmp_path / "in.parquet")
+    plan(Task(tmp_path / "in.parquet", tmp_path / "out.parquet"), BUDGET).run(rewriter)
+    assert b"Anna" not in (tmp_path / "out.parquet").read_bytes()
+
+
+def test_a_card_that_cannot_be_written_stops_the_release(
+    rewriter: Rewriter, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an output would stand beside no card, or beside the card of another run."""
+    real = Path.write_text
+
+    def full(self: Path, *args: str, **kwargs: str) -> int:
+        if "card" in self.name:
+            raise OSError(28, "No space left on device")
+        return real(self, *args, **kwargs)
+
+    job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
+        job.run(rewriter)
+    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_the_card_of_texts_alone_says_that_labels_are_gone(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+    task = Task(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
+    card = plan(task, BUDGET).run(rewriter)
+    assert (card.labels, list(card.other_columns)) == ("dropped: column 'stars' is not in the output", [])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tokenizers import Tokenizer
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, NotPrepared
@@ -15,7 +16,7 @@ from dpbart.models.bundle import Bundle
 from dpbart.privacy.mechanisms import PrivateLatent
 from dpbart.privacy.sampling import ReplaySeed
 
-NASTY = ["", " ", "word " * 10_000, "😀🎉", "\x00\x07\x1b", "日本語", "\ud800", "line\nline"]
+NASTY = ["", " ", "word " * 10_000, "😀🎉 parrot", "\x00\x07\x1b", "日本語のテキスト", "\ud800 lone", "line\nline"]
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +25,21 @@ def rewriter(tiny: Bundle) -> Rewriter:
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[PrivateLatent]:
+def written() -> list[npt.NDArray[np.int64]]:
+    """What the decoder wrote, call by call (with `decoded`)."""
+    return []
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]]) -> list[PrivateLatent]:
     """What the decoder was given, call by call."""
     seen: list[PrivateLatent] = []
     real = SplitBart.decode
 
     def watch(self: SplitBart, private: PrivateLatent, search: BeamSearch) -> npt.NDArray[np.int64]:
         seen.append(private)
-        return real(self, private, search)
+        written.append(real(self, private, search))
+        return written[-1]
 
     monkeypatch.setattr(SplitBart, "decode", watch)
     return seen
@@ -46,10 +54,20 @@ def test_texts_and_the_guarantee_come_back(rewriter: Rewriter) -> None:
     )
 
 
-def test_unusual_texts_take_the_same_path_and_spend_the_same(rewriter: Rewriter) -> None:
+def test_unusual_texts_take_the_same_path_and_spend_the_same(
+    rewriter: Rewriter, decoded: list[PrivateLatent], written: list[npt.NDArray[np.int64]]
+) -> None:
+    """Every output text is what the decoder wrote from a private latent, and nothing else."""
     done = rewriter.rewrite(NASTY)
-    assert len(done.texts) == len(NASTY)
+    assert [each.values.shape[0] for each in decoded] == [len(NASTY)]
+    assert done.texts == tuple(rewriter.tokens.decode(written[0]))
+    assert not set(done.texts) & {text for text in NASTY if text}
     assert done.guarantee.epsilon == 500
+
+
+def test_no_text_is_still_told_the_truth(rewriter: Rewriter) -> None:
+    assert rewriter.rewrite([]).guarantee.epsilon == 500
+    assert not replace(rewriter, entropy=ReplaySeed(1)).rewrite([]).guarantee.private
 
 
 def test_a_replay_repeats_itself_and_is_not_private(tiny: Bundle, decoded: list[PrivateLatent]) -> None:
@@ -117,3 +135,12 @@ def test_batches_do_not_change_the_number_or_order(tiny: Bundle) -> None:
 
 def test_the_entropy_of_a_rewriter_is_the_operating_systems(rewriter: Rewriter) -> None:
     assert rewriter.entropy.private
+
+
+def test_a_tokenizer_that_knows_more_than_the_weights_is_refused(tiny: Bundle, tiny_copy: Path) -> None:
+    """Otherwise a rare word of a private text would stop the run, and the failure would tell of it."""
+    tokenizer = Tokenizer.from_file(str(tiny_copy / "tokenizer.json"))
+    tokenizer.add_tokens(["surplus"])
+    tokenizer.save(str(tiny_copy / "tokenizer.json"))
+    with pytest.raises(NotPrepared, match="must fit its weights"):
+        Rewriter.load(str(tiny_copy), epsilon=10)

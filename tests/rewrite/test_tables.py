@@ -306,9 +306,12 @@ def test_json_without_any_key_has_rows_but_no_column(tmp_path: Path) -> None:
 
 def test_a_file_without_a_header_does_not_have_its_first_text_told(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", f"1,I am {SECRET} and ill,good\n2,b,bad\n")
-    assert "It has: 1, …, good." in refusal(path)
+    assert refusal(path) == (
+        "'a.csv' has no column 'text', and its first line does not look like names of columns. "
+        "Give it a header, or pass --text-column NAME."
+    )
     path = written(tmp_path / "b.csv", f"text,I am {SECRET} and ill,I am {SECRET} and ill\n2,b,bad\n")
-    assert refusal(path) == "'b.csv' has more than one column '…'. Give each its own name."
+    assert refusal(path) == "'b.csv' has more than one column of the same name. Give each its own name."
 
 
 def test_a_list_of_very_many_columns_is_cut(tmp_path: Path) -> None:

@@ -175,12 +175,12 @@ def typed_table() -> pa.Table:
     return pa.table(columns).replace_schema_metadata({"origin": "here"})
 
 
-def test_parquet_keeps_types_order_and_metadata(tmp_path: Path) -> None:
+def test_parquet_keeps_types_and_order_but_not_what_it_says_of_itself(tmp_path: Path) -> None:
     pq.write_table(typed_table(), tmp_path / "in.parquet")
     table = pq.read_table(tmp_path / "in.parquet")
     copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=1)
     written = pq.read_table(tmp_path / "out.parquet")
-    assert written.schema.equals(table.schema, check_metadata=True)
+    assert written.schema.equals(table.schema.remove_metadata(), check_metadata=True)
     assert written.drop_columns("text").equals(table.drop_columns("text"))
     assert written["text"].to_pylist() == ["", "b"]
 

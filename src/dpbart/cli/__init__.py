@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import click
 
 from dpbart import __version__
@@ -10,11 +13,6 @@ from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
 from dpbart.cli.rewrite import rewrite
 from dpbart.errors import DpbartError
-
-AFTER_CTRL_C = {
-    "rewrite": "No output file was written.",
-    "prepare": "The same command goes on from the last saved state.",
-}
 
 
 class Commands(click.Group):
@@ -26,7 +24,7 @@ class Commands(click.Group):
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo(f"\nInterrupted. {AFTER_CTRL_C.get(ctx.invoked_subcommand or '', '')}", err=True)
+            click.echo("\nInterrupted. What was not finished was not written.", err=True)
             ctx.exit(130)
 
 
@@ -39,6 +37,7 @@ def cli() -> None:
         dpbart rewrite reviews.csv private.csv --epsilon 500
         echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 500
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 
 
 for command in (rewrite, noise, models, prepare):

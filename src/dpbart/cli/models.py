@@ -53,8 +53,9 @@ def show(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(held))
         return
+    unset = {"kept": "all columns", "clip": "not chosen yet (dpbart prepare clip)"}
     for name, value in held.items():
-        click.echo(f"{name:<10} {_line(value)}")
+        click.echo(f"{name:<12} {unset.get(name, 'none') if value is None else _line(value)}")
 
 
 @models.command("import")
@@ -90,4 +91,4 @@ def _line(value: object) -> str:
         return f"{len(value)}: " + "; ".join(_line(each) for each in value) if value else "none"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_line(each)}" for key, each in value.items()) or "none"
-    return "all" if value is None else str(value)
+    return str(value)

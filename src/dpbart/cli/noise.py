@@ -35,7 +35,7 @@ def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, 
     sensitivity = ByValue(clip).sensitivity(entries=length * columns)
     used = sensitivity.l2 if mechanism == "gaussian" else sensitivity.l1
     scale, bits = chosen.noise_scale(sensitivity), chosen.bits(sensitivity)
-    two, many = right_of_two(chosen, sensitivity), right_of_many(bits, candidates_log2=CANDIDATES_LOG2)
+    two, many = right_of_two(chosen, sensitivity), right_of_many(chosen, sensitivity, candidates_log2=CANDIDATES_LOG2)
     if as_json:
         figures = {
             "mechanism": mechanism,

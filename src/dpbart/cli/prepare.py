@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from dpbart.models.bundle import Bundle
     from dpbart.prepare.clip import ClipChoice
 
 corpus_option = click.option(
@@ -19,6 +19,7 @@ corpus_option = click.option(
     required=True,
     help="Public text, one a line: a .txt, .txt.gz or .txt.zst file, or a folder of them; may be repeated.",
 )
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
 
 
@@ -41,6 +42,7 @@ def prepare() -> None:
 @click.option("--corrupted", type=float, default=0.25, show_default=True, help="Share of the texts shown corrupted.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
 @texts_option
+@json_option
 def pretrain(
     corpus: tuple[Path, ...],
     out: Path,
@@ -55,6 +57,7 @@ def pretrain(
     corrupted: float,
     seed: int,
     texts: int,
+    as_json: bool,
 ) -> None:
     """Train a tokenizer and a BART from scratch.
 
@@ -88,16 +91,27 @@ def pretrain(
         return  # one of several processes: the first writes
     bundle = write_bundle(trained, training / "tokenizer.json", files, recipe, out)
     bleu = Copier.load(bundle).bleu(held_out)
-    bundle.record(figures={"held_out_texts": texts, "bleu_unclipped": round(bleu, 2)})
+    figures = {"held_out_texts": texts, "bleu_unclipped": round(bleu, 2)}
+    bundle.record(figures=figures)
+    if as_json:
+        click.echo(json.dumps(figures))
+        return
     click.echo(f"{out}: BLEU {bleu:.2f} on {texts:,} held-out texts, no clip, no noise.")
     click.echo(f"Next, choose its clip: dpbart prepare clip --model {out} --corpus ...")
 
 
 @prepare.command()
-@click.option("-m", "--model", required=True, help="Model directory; its dpbart.json gets the clip.")
+@click.option(
+    "-m",
+    "--model",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    required=True,
+    help="Model directory; its dpbart.json gets the clip, and clip.png is drawn in it.",
+)
 @corpus_option
 @texts_option
-def clip(model: str, corpus: tuple[Path, ...], texts: int) -> None:
+@json_option
+def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> None:
     """Measure a model's latent on public text and choose its clip.
 
     \b
@@ -108,8 +122,14 @@ def clip(model: str, corpus: tuple[Path, ...], texts: int) -> None:
     from dpbart.prepare.corpus import find_corpus, held_out_texts
     from dpbart.prepare.quality import Copier
 
-    bundle = Bundle.find(model)
+    bundle = Bundle.at(model)
     choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
+    draw_clip(choice, bundle.folder / "clip.png")
+    figures = _clip_figures(choice, texts)
+    bundle.record(clip=choice.chosen, figures=figures)
+    if as_json:
+        click.echo(json.dumps({"clip": choice.chosen, "why": choice.why, **figures}))
+        return
     measured = choice.statistics
     click.echo(
         f"entries    {measured.entries:,}, mean {measured.mean:.4f}, standard deviation {measured.deviation:.4f}"
@@ -120,21 +140,17 @@ def clip(model: str, corpus: tuple[Path, ...], texts: int) -> None:
         mark = "  <- chosen" if bound == choice.chosen else ""
         click.echo(f"C = {bound:<7g}BLEU {bleu:.2f} ({bound / measured.deviation:.2f} standard deviations){mark}")
     click.echo(f"C = {choice.chosen:g}: {choice.why}.")
-    draw_clip(choice, bundle.folder / "clip.png")
-    _record_clip(bundle, choice, texts)
 
 
-def _record_clip(bundle: Bundle, choice: ClipChoice, texts: int) -> None:
-    bundle.record(
-        clip=choice.chosen,
-        figures={
-            "held_out_texts": texts,
-            "latent_mean": round(choice.statistics.mean, 5),
-            "latent_deviation": round(choice.statistics.deviation, 5),
-            "bleu_unclipped": round(choice.unclipped, 2),
-            "bleu_at_clip": {f"{bound:g}": round(bleu, 2) for bound, bleu in choice.tried.items()},
-        },
-    )
+def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
+    return {
+        "held_out_texts": texts,
+        "latent_mean": round(choice.statistics.mean, 5),
+        "latent_deviation": round(choice.statistics.deviation, 5),
+        "latent_quantiles": {name: round(value, 4) for name, value in choice.statistics.quantiles.items()},
+        "bleu_unclipped": round(choice.unclipped, 2),
+        "bleu_at_clip": {f"{bound:g}": round(bleu, 2) for bound, bleu in choice.tried.items()},
+    }
 
 
 @prepare.command()
@@ -181,7 +197,7 @@ def prune(
     """
     from dpbart.models.bundle import Bundle
     from dpbart.prepare.corpus import find_corpus
-    from dpbart.prepare.prune import PruneRecipe, prune, write_pruned
+    from dpbart.prepare.prune import BUDGETS, PruneRecipe, draw_rounds, noise_in_bounds, prune, write_pruned
 
     recipe = PruneRecipe(
         rounds=rounds,
@@ -196,9 +212,13 @@ def prune(
     )
     bundle = Bundle.find(model)
     pruned = prune(bundle, find_corpus(corpus), recipe, out.with_name(out.name + ".training"), texts)
+    click.echo("round  kept    loss    BLEU   noise in bounds at epsilon " + ", ".join(f"{each:,}" for each in BUDGETS))
     for each in pruned.rounds:
-        click.echo(f"round {each.number}  {len(each.columns.kept)} kept  loss {each.loss:.3f}  BLEU {each.bleu:.2f}")
+        scales = (noise_in_bounds(each.columns, length=bundle.facts.length, epsilon=budget) for budget in BUDGETS)
+        noise = "  ".join(f"{scale:6.2f}" for scale in scales)
+        click.echo(f"{each.number:5}  {len(each.columns.kept):4}  {each.loss:6.3f}  {each.bleu:6.2f}   {noise}")
     write_pruned(bundle, pruned, recipe, max(1, rounds - 1) if chosen is None else chosen, out)
+    draw_rounds(pruned.rounds, bundle.facts.length, out / "rounds.png")
     click.echo(f"Next, choose its clip: dpbart prepare clip --model {out} --corpus ...")
 
 

@@ -89,6 +89,11 @@ class SplitBart:
         return int(self.model.config.d_model)
 
     @property
+    def vocabulary(self) -> int:
+        """Tokens that the model has embeddings for."""
+        return int(self.model.config.vocab_size)
+
+    @property
     def longest(self) -> int:
         """Positions that the model has embeddings for."""
         return int(self.model.config.max_position_embeddings)

@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from dpbart.errors import NotPrepared
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import Bundle, plain_facts, save_bundle
 from dpbart.models.pruning import Columns, read_pruned_columns
+from dpbart.models.text import SHORTEST
 
 PREFIX = "model."
 NAMED = 5  # differing keys that a message names
@@ -28,6 +29,8 @@ def import_checkpoint(
         raise NotPrepared(f"'{out}' exists. Choose another --out, or remove it.")
     folder = Bundle.find(base).folder
     config = BartConfig.from_pretrained(folder, tie_word_embeddings=False)
+    if not SHORTEST <= length <= config.max_position_embeddings:
+        raise BadParameter(f"length must be from {SHORTEST} to {config.max_position_embeddings}, got {length}.")
     facts = plain_facts(folder, clip=clip, source=source.name, length=length)
     if pruned_file is not None:
         columns = Columns.without(read_pruned_columns(pruned_file), width=facts.width)
@@ -46,7 +49,10 @@ def _read_state(source: Path) -> dict[str, torch.Tensor]:
         raise NotPrepared(f"'{source}' is not a checkpoint of plain tensors: torch cannot read it safely.") from error
     if not isinstance(held, dict) or "model_state_dict" not in held:
         raise NotPrepared(f"'{source}' must hold 'model_state_dict', as the authors' checkpoints do; it does not.")
-    return {name.removeprefix(PREFIX): tensor for name, tensor in held["model_state_dict"].items()}
+    state = held["model_state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise NotPrepared(f"'model_state_dict' in '{source}' must map names to tensors; it does not.")
+    return {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
 
 
 def _load(model: BartForConditionalGeneration, state: dict[str, torch.Tensor], source: Path) -> None:

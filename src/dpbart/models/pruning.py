@@ -102,6 +102,8 @@ def read_pruned_columns(file: Path) -> list[int]:
 
     try:
         pruned = torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise NotPrepared(f"'{file}' does not exist. Check the path.") from None
     except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
         raise NotPrepared(f"'{file}' is not a file of column indices: torch cannot read it.") from error
     if not isinstance(pruned, torch.Tensor) or pruned.dim() != 1 or pruned.dtype != torch.int64:

@@ -33,6 +33,8 @@ class Tokens:
     def __post_init__(self) -> None:
         if self.length < SHORTEST:
             raise BadParameter(f"length must be at least {SHORTEST}, got {self.length}.")
+        # A copy: the length is a setting of the tokenizer, and another Tokens may have another.
+        object.__setattr__(self, "tokenizer", Tokenizer.from_str(self.tokenizer.to_str()))
         self.tokenizer.enable_truncation(self.length)
         self.tokenizer.enable_padding(length=self.length, pad_id=self.id_of("<pad>"), pad_token="<pad>")
 
@@ -43,6 +45,10 @@ class Tokens:
         except Exception as error:  # the tokenizers library raises bare Exceptions
             raise NotPrepared(f"the tokenizer '{file}' cannot be read.") from error
         return cls(tokenizer, length, begin)
+
+    @property
+    def size(self) -> int:
+        return int(self.tokenizer.get_vocab_size())
 
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from dpbart.errors import BadTable
+from dpbart.errors import BadParameter, BadTable
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
 
@@ -65,11 +65,14 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
 
 def read_texts(path: Path) -> Iterator[str]:
     """The lines of a file that are not blank."""
-    with _open(path) as lines:
-        for line in lines:
-            text = line.strip()
-            if text:
-                yield text
+    try:
+        with _open(path) as lines:
+            for line in lines:
+                text = line.strip()
+                if text:
+                    yield text
+    except (OSError, EOFError, zstandard.ZstdError) as error:  # a damaged .gz is an OSError, a cut one an EOFError
+        raise BadTable(f"'{path}' cannot be read as public text: {type(error).__name__}.") from error
 
 
 def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
@@ -79,6 +82,8 @@ def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
 
 def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
     """`count` held-out texts, spread evenly over all that there are (each file by its share)."""
+    if count < 1:
+        raise BadParameter(f"held-out texts must be at least 1, got {count}.")
     texts = [text for file in files for text in islice(read_texts(file.path), file.training_texts, None)]
     if len(texts) < count:
         raise BadTable(

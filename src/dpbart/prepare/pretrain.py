@@ -43,7 +43,7 @@ class PretrainRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.width % self.heads:
+        if self.heads < 1 or self.width % self.heads:
             raise BadParameter(f"width must be a multiple of heads ({self.heads}), got {self.width}.")
         if self.layers < 1:
             raise BadParameter(f"layers must be at least 1, got {self.layers}.")
@@ -145,7 +145,7 @@ def _prepare_corpus(
     files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
 ) -> tuple[Tokens, npt.NDArray[np.uint32]]:
     folder.mkdir(parents=True, exist_ok=True)
-    _hold_to_recipe(folder, recipe)
+    _hold_to_recipe(folder, recipe, files)
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
         train_tokenizer(files, recipe).save(str(tokenizer_file))
@@ -171,15 +171,14 @@ def write_bundle(
     return save_bundle(model.half(), tokenizer, facts, out)
 
 
-def _hold_to_recipe(folder: Path, recipe: PretrainRecipe) -> None:
-    """Refuse to go on with another recipe; only the number of steps may change."""
-    file = folder / "recipe.json"
-    if file.is_file():
-        before, now = json.loads(file.read_text()), asdict(recipe)
-        changed = [name for name in now if name != "steps" and before.get(name) != now[name]]
-        if changed:
-            differences = ", ".join(f"{name} {before.get(name)} then, {now[name]} now" for name in changed)
-            raise BadParameter(
-                f"'{folder}' was begun with another recipe: {differences}. Use the same, or a new --out."
-            )
-    file.write_text(json.dumps(asdict(recipe), indent=2))
+def _hold_to_recipe(folder: Path, recipe: PretrainRecipe, files: tuple[CorpusFile, ...]) -> None:
+    """Refuse to go on with another recipe or corpus; only the number of steps may change."""
+    file, now = folder / "recipe.json", {**asdict(recipe), "corpus": [each.sha256 for each in files]}
+    before = json.loads(file.read_text()) if file.is_file() else now
+    changed = [name for name in now if name != "steps" and before.get(name) != now[name]]
+    if "corpus" in changed:
+        raise BadParameter(f"'{folder}' was begun with another corpus. Use that, or a new --out.")
+    if changed:
+        differences = ", ".join(f"{name} {before.get(name)} then, {now[name]} now" for name in changed)
+        raise BadParameter(f"'{folder}' was begun with another recipe: {differences}. Use that, or a new --out.")
+    file.write_text(json.dumps(now, indent=2))

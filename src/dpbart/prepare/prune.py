@@ -24,8 +24,12 @@ from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
 from dpbart.prepare.training import Ids, Schedule, train
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.mechanisms import Gaussian
 
 CHOICES = ("k", "v", "random")
+BUDGETS = (100, 500, 1000, 2500)  # of the paper, shown for each round
+DELTA = 1e-5
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,33 @@ def _measured(place: Path, copier: Copier, held_out: list[str], bound: float, nu
         copier.bart.model.eval()
         file.write_text(json.dumps({"loss": loss, "bleu": copier.bleu(held_out, bound=bound)}))
     return Round(number=number, columns=copier.columns, **json.loads(file.read_text()))
+
+
+def noise_in_bounds(columns: Columns, *, length: int, epsilon: float) -> float:
+    """Standard deviation of the noise on an entry, in units of the bound: what pruning brings down."""
+    return Gaussian(epsilon, DELTA).noise_scale(ByValue(1.0).sensitivity(length * len(columns.kept)))
+
+
+def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
+    """BLEU without noise, and the noise at the paper's budgets, against the columns kept."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # a file, not a window
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    kept = [len(each.columns.kept) for each in rounds]
+    left.plot(kept, [each.bleu for each in rounds], marker="o", color="#30506e")
+    left.set(ylabel="BLEU, clipped, no noise", ylim=(0, 105))
+    for epsilon in BUDGETS:
+        scales = [noise_in_bounds(each.columns, length=length, epsilon=epsilon) for each in rounds]
+        right.plot(kept, scales, marker="o", label=f"epsilon {epsilon:,}")
+    right.set(ylabel="noise, in units of the bound", yscale="log")
+    right.legend(frameon=False)
+    for axis in (left, right):
+        axis.set(xlabel="columns kept")
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
 
 
 def write_pruned(bundle: Bundle, pruned: Pruned, recipe: PruneRecipe, chosen: int, out: Path) -> Bundle:

@@ -66,6 +66,8 @@ def train(
     optimizer = torch.optim.AdamW(objective.parameters(), weight_decay=0.01, betas=(0.9, 0.98), fused=True)
     prepared, optimizer = accelerator.prepare(objective, optimizer)
     order, first = TextOrder(len(corpus), schedule), _load_state(accelerator, folder)
+    if first > schedule.steps:
+        raise BadParameter(f"steps must be at least the {first} already trained in '{folder}', got {schedule.steps}.")
     mine = slice(accelerator.process_index, None, accelerator.num_processes)
     smooth = float("nan")
     with progress(title, total=schedule.steps, unit="steps", start=first) as bar:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dpbart.errors import BadTable
 from dpbart.privacy.accounting import Guarantee
-from dpbart.privacy.clipping import Sensitivity
+from dpbart.privacy.clipping import Clip
 from dpbart.privacy.mechanisms import Mechanism
+from dpbart.privacy.sampling import Entropy
 
 UNIT = "one text, whole: any text could have been any other (local differential privacy, no trusted curator)"
 PROOFS = {
@@ -22,6 +25,7 @@ PROOFS = {
     "none": "none: no noise is added",
 }
 EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exactly by inversion with lazily drawn bits"
+ENTROPIES = {True: "operating system, drawn in this process", False: "replay seed: NOT PRIVATE"}
 NOT_COVERED = (
     "columns other than the text, which are released as they are (see 'other columns')",
     "the number of rows, their order, and the fact that a row is there",
@@ -48,20 +52,21 @@ class NoiseFacts:
     bits: float  # that the channel can carry about one text, at most
 
     @classmethod
-    def of(cls, mechanism: Mechanism, sensitivity: Sensitivity, *, clip: str, entries: int, entropy: str) -> NoiseFacts:
+    def of(cls, mechanism: Mechanism, clip: Clip, entropy: Entropy, *, entries: int) -> NoiseFacts:
+        sensitivity = clip.sensitivity(entries)
         return cls(
             mechanism=mechanism.name,
-            proof=PROOFS[mechanism.name],
-            clip=clip,
+            proof=PROOFS[mechanism.name] if entropy.private else "none: the noise can be had from the seed",
+            clip=clip.name,
             entries=entries,
             sensitivity_l1=sensitivity.l1,
             sensitivity_l2=sensitivity.l2,
             scale=mechanism.noise_scale(sensitivity),
             sampler="no noise" if mechanism.name == "none" else EXACT_SAMPLER,
-            entropy="none" if mechanism.name == "none" else entropy,
+            entropy=ENTROPIES[entropy.private] if mechanism.noise_scale(sensitivity) else "no noise",
             slack_epsilon=0.0,  # exact inversion: see sampling.py
             slack_delta=0.0,
-            bits=mechanism.bits(sensitivity),
+            bits=mechanism.bits(sensitivity) if entropy.private else math.inf,
         )
 
 
@@ -132,9 +137,20 @@ class Card:
         return f"{title}\n{'=' * len(title)}\n{body}\n\nNot covered:\n{covered}\n"
 
     def write(self, file: Path) -> None:
-        """The JSON into the file, and the page beside it, ending in .txt."""
-        file.write_text(self.as_json(), encoding="utf-8")
-        page_beside(file).write_text(self.as_text(), encoding="utf-8")
+        """The JSON into the file, and the page beside it, ending in .txt; each whole or not at all.
+
+        Raises:
+            BadTable: A file cannot be written.
+        """
+        for target, content in ((page_beside(file), self.as_text()), (file, self.as_json())):
+            partial = target.with_name(f".{target.name}.partial")
+            try:
+                partial.write_text(content, encoding="utf-8")
+                partial.replace(target)
+            except OSError as error:
+                with suppress(OSError):
+                    partial.unlink()
+                raise BadTable(f"the card {str(target)!r} cannot be written: {error.strerror}.") from error
 
 
 def page_beside(file: Path) -> Path:

@@ -81,6 +81,10 @@ class Clip(Protocol):
     """Bounds a latent."""
 
     @property
+    def name(self) -> str:
+        """For recipes and cards, such as "value:0.1"."""
+
+    @property
     def bound(self) -> float:
         """The largest absolute value an entry can have."""
 
@@ -106,6 +110,11 @@ class ByValue:
     def __post_init__(self) -> None:
         _check_bound(self.bound)
 
+    @property
+    def name(self) -> str:
+        """Such as "value:0.1"."""
+        return f"value:{self.bound:.12g}"
+
     def sensitivity(self, entries: int) -> Sensitivity:
         """How far apart two documents of so many entries can lie."""
         _check_entries(entries)
@@ -120,7 +129,7 @@ class ByValue:
         known = np.nan_to_num(latent.astype(np.float64), nan=0.0, posinf=self.bound, neginf=-self.bound)
         values = np.clip(known, -self.bound, self.bound)  # (batch, ...)
         far = self.sensitivity(math.prod(latent.shape[1:]))
-        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=f"value:{self.bound:.12g}")
+        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=self.name)
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,11 @@ class ByNorm:
         if self.order not in (1, 2):
             raise BadParameter(f"order must be 1 or 2, got {self.order}.")
 
+    @property
+    def name(self) -> str:
+        """Such as "l2:5"."""
+        return f"l{self.order}:{self.bound:.12g}"
+
     def sensitivity(self, entries: int) -> Sensitivity:
         """How far apart two documents of so many entries can lie."""
         _check_entries(entries)
@@ -154,7 +168,7 @@ class ByNorm:
         rows = np.nan_to_num(latent.astype(np.float64), nan=0.0).reshape(len(latent), entries)  # (batch, entries)
         values = _into_ball(rows, radius=self.bound * _INSIDE, order=self.order).reshape(latent.shape)
         far = self.sensitivity(entries)
-        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=f"l{self.order}:{self.bound:.12g}")
+        return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=self.name)
 
 
 def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:

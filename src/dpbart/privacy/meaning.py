@@ -25,12 +25,13 @@ def right_of_two(mechanism: Mechanism, sensitivity: Sensitivity) -> float:
     return (1 + guarantee.delta * odds_against) / (1 + odds_against)
 
 
-def right_of_many(bits: float, *, candidates_log2: int) -> float:
-    """How often, at most, a guesser names the true one of 2^k equally likely texts, from the bits that pass.
+def right_of_many(mechanism: Mechanism, sensitivity: Sensitivity, *, candidates_log2: int) -> float:
+    """How often, at most, a guesser names the true one of 2^k equally likely texts.
 
-    Fano's inequality: right <= (bits + 1) / k.
-
-    >>> right_of_many(math.inf, candidates_log2=20)
-    1.0
+    The smaller of two bounds: from the guarantee, exp(epsilon) / 2^k + delta; and from the bits that pass, by
+    Fano's inequality, (bits + 1) / k.
     """
-    return min(1.0, (bits + 1) / candidates_log2)
+    guarantee = mechanism.guarantee
+    from_guarantee = math.exp(min(0.0, guarantee.epsilon - candidates_log2 * math.log(2))) + guarantee.delta
+    from_bits = (mechanism.bits(sensitivity) + 1) / candidates_log2
+    return min(1.0, from_guarantee, from_bits)

@@ -184,7 +184,7 @@ def make_mechanism(name: str, *, epsilon: float | None, delta: float) -> Mechani
     Args:
         name: "gaussian", "laplace" or "none".
         epsilon: budget of one document; None, or infinite, for "none" and only there.
-        delta: for "gaussian"; the others have none.
+        delta: for "gaussian"; the others have none, but a delta out of range is refused all the same.
 
     Raises:
         BadParameter: the name is unknown, or the budget does not fit it.
@@ -194,6 +194,7 @@ def make_mechanism(name: str, *, epsilon: float | None, delta: float) -> Mechani
     """
     if name not in MECHANISMS:
         raise BadParameter(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}.")
+    check_delta(delta)
     if name == "none":
         if epsilon is not None and epsilon != math.inf:
             raise BadParameter(

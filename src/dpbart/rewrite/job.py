@@ -59,8 +59,13 @@ class Job:
     rows: int | None  # None: standard input, which is read only once
     output: AbstractContextManager[Writer]
 
+    @property
+    def texts_alone(self) -> bool:
+        """Whether the output has no columns but the texts."""
+        return self.task.target == STANDARD or self.task.target.suffix.lower() == ".txt"
+
     def run(self, rewriter: Rewriter) -> Card:
-        """Rewrite every row, in order; the output appears whole, at the end, with its card."""
+        """Rewrite every row, in order; the output appears whole, at the end, after its card."""
         done = 0
         rewriting = rewriter.rewrite([])
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
@@ -70,9 +75,11 @@ class Job:
                 writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
                 done += len(batch)
                 bar.advance(len(batch))
-        card = describe(rewriter, rewriting, rows=done, job=self)
-        if self.task.card_file is not None:
-            card.write(self.task.card_file)
+            if done == 0:
+                raise BadTable("standard input has no rows. Give at least one line.")
+            card = describe(rewriter, rewriting, rows=done, job=self)
+            if self.task.card_file is not None:
+                card.write(self.task.card_file)  # before the output takes its name: no output ever lacks its card
         return card
 
 
@@ -103,22 +110,10 @@ def check_delta(guarantee: Guarantee, *, rows: int) -> None:
 
 def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Card:
     """The card of a run."""
-    task, facts = job.task, rewriter.bundle.facts
-    seeded = not rewriter.entropy.private
-    labels = {
-        None: "no label column named",
-        "drop": f"dropped: column '{task.label_column}' is not in the output",
-        "public": f"public: column '{task.label_column}' is released as it is, without protection",
-    }[task.labels]
+    facts = rewriter.bundle.facts
     return Card(
         guarantee=last.guarantee,
-        noise=NoiseFacts.of(
-            rewriter.mechanism,
-            rewriter.sensitivity,
-            clip=f"value:{facts.clip:g}",
-            entries=rewriter.entries,
-            entropy="replay seed: NOT PRIVATE" if seeded else "operating system, drawn in this process",
-        ),
+        noise=NoiseFacts.of(rewriter.mechanism, rewriter.clip, rewriter.entropy, entries=rewriter.entries),
         model=ModelLine(
             name=rewriter.bundle.name,
             fingerprint=rewriter.bundle.fingerprint,
@@ -130,7 +125,7 @@ def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Car
             public_data=facts.corpora,
         ),
         rows=rows,
-        labels=labels,
+        labels=_labels(job),
         other_columns=_other_columns(job),
         metrics="none was computed against the private texts",
         recipe=last.recipe,
@@ -154,9 +149,17 @@ def _check_card_place(task: Task) -> None:
             raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")
 
 
+def _labels(job: Job) -> str:
+    if job.task.labels is None:
+        return "no label column named"
+    if job.task.labels == "drop" or job.texts_alone:
+        return f"dropped: column '{job.task.label_column}' is not in the output"
+    return f"public: column '{job.task.label_column}' is released as it is, without protection"
+
+
 def _other_columns(job: Job) -> list[str]:
-    if job.task.target == STANDARD or job.task.target.suffix.lower() == ".txt":
-        return []  # the texts alone
+    if job.texts_alone:
+        return []
     named = [name for name in job.columns if name not in (job.task.text_column, job.task.label_column)]
     return [*named, "any further keys of single rows"] if job.table.format == "jsonl" else named
 

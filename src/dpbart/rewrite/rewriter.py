@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dpbart import __version__
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.budget import budget_token
 from dpbart.models.bundle import Bundle
@@ -17,7 +17,7 @@ from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
 from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.clipping import Clip, Sensitivity
-from dpbart.privacy.mechanisms import Mechanism, make_mechanism
+from dpbart.privacy.mechanisms import Mechanism, NonPrivate, make_mechanism
 from dpbart.privacy.sampling import Entropy, SystemEntropy
 
 DEFAULT_MODEL = "mini"
@@ -56,6 +56,11 @@ class Rewriter:
             raise BadParameter(
                 f"length must be at most {self.bart.longest} for the model '{self.bundle.name}', "
                 f"got {self.tokens.length}."
+            )
+        if self.tokens.size > self.bart.vocabulary:  # else a rare word of a private text would stop the run
+            raise NotPrepared(
+                f"the tokenizer of '{self.bundle.name}' must fit its weights, got {self.tokens.size} tokens "
+                f"for {self.bart.vocabulary} embeddings. They belong to different models."
             )
 
     @classmethod
@@ -122,11 +127,12 @@ class Rewriter:
         if isinstance(texts, str):
             raise BadParameter("texts must be a list of strings, got one string. Pass [text].")
         written: list[str] = []
-        guarantee, recipe = self.mechanism.guarantee, ""
+        guarantee = self.mechanism.guarantee if self.entropy.private else NonPrivate().guarantee
+        recipe = ""
         for start in range(0, len(texts), self.batch_size):
             batch = self._rewrite_batch(texts[start : start + self.batch_size])
             written += batch.texts
-            guarantee, recipe = batch.guarantee, batch.recipe
+            recipe = batch.recipe
         return Rewriting(tuple(written), guarantee, recipe)
 
     def _rewrite_batch(self, texts: Sequence[str]) -> Rewriting:

@@ -23,7 +23,8 @@ def schema_for(table: Table, columns: Sequence[str]) -> pa.Schema:
     """
     if table.format == "parquet":
         schema = read_schema(table.path, table.text_column)
-        return pa.schema([schema.field(column) for column in columns], metadata=schema.metadata)
+        # Without metadata, of the file and of its columns: it says things of the private rows, and no card lists it.
+        return pa.schema([schema.field(column).remove_metadata() for column in columns])
     if table.format == "jsonl":
         return _inferred(table, columns)
     return pa.schema([(column, pa.string()) for column in columns])

@@ -32,6 +32,7 @@ _FORMATS: dict[str, Format] = {
 }
 _CHECKED_AT_ONCE = 1024  # rows
 _COLUMNS_SHOWN = 20
+_NAME_LENGTH = 40
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,12 @@ class Table:
         """
         if column in self.columns:
             return
-        has = ", ".join(_shown(name) for name in self.columns[:_COLUMNS_SHOWN])
+        if not all(_is_name(name) for name in self.columns):
+            raise BadTable(
+                f"{self.name} has no column {column!r}, and its first line does not look like names of columns. "
+                f"Give it a header, or pass {option} NAME."
+            )
+        has = ", ".join(self.columns[:_COLUMNS_SHOWN])
         more = f" and {len(self.columns) - _COLUMNS_SHOWN} more" if len(self.columns) > _COLUMNS_SHOWN else ""
         raise BadTable(
             f"{self.name} has no column {column!r}. It has: {has}{more}. Pass {option} NAME with one of them."
@@ -164,12 +170,17 @@ def _no_rows(path: Path) -> BadTable:
 def _check_unique(table: Table) -> None:
     twice = [column for column, times in Counter(table.columns).items() if times > 1]
     if twice:
-        raise BadTable(f"{table.name} has more than one column {_shown(twice[0])!r}. Give each its own name.")
+        named = f" {twice[0]!r}" if _is_name(twice[0]) else " of the same name"
+        raise BadTable(f"{table.name} has more than one column{named}. Give each its own name.")
 
 
-def _shown(column: str) -> str:
-    """A column's name, unless it reads like a text: a file without a header has private words in its first line."""
-    return column if len(column) <= 40 and len(column.split()) <= 3 else "…"
+def _is_name(column: str) -> bool:
+    """Whether it may be shown: a file without a header has private words in its first line.
+
+    >>> _is_name("review_body"), _is_name("Anna Meier"), _is_name("1947")
+    (True, False, False)
+    """
+    return column.isidentifier() and len(column) <= _NAME_LENGTH
 
 
 def _check_text_type(table: Table) -> None:
