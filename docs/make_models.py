@@ -72,20 +72,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, nargs="+", required=True)
     parser.add_argument("--texts", type=int, default=2000)
-    parser.add_argument("--models", nargs="+", default=["mini"])
+    parser.add_argument("--models", nargs="+", default=["mini", "mini-pr-plus"])
     asked = parser.parse_args()
     cells: dict[str, dict[str, object]] = json.loads(CELLS.read_text()) if CELLS.is_file() else {}
     texts = held_out_texts(find_corpus(asked.corpus), asked.texts)
-    for model in asked.models:
-        fingerprint = Bundle.find(model).fingerprint
+    bundles = [Bundle.find(model) for model in asked.models]
+    for model, bundle in zip(asked.models, bundles, strict=True):
         for epsilon in EPSILONS:
-            name = f"{model} {epsilon:g}"
+            name = f"{bundle.name} {epsilon:g}"
             before = cells.get(name)
-            if before is None or fingerprint not in str(before["recipe"]) or before["texts"] != asked.texts:
+            if before is None or bundle.fingerprint not in str(before["recipe"]) or before["texts"] != asked.texts:
                 cells[name] = {"texts": asked.texts, **measure(model, epsilon, texts)}
                 CELLS.write_text(json.dumps(cells, indent=1) + "\n")
-    draw(cells, asked.models, DOCS / "images" / "models.png")
-    print(table(cells, asked.models, "bleu"), table(cells, asked.models, "content_words"), sep="\n\n")
+    names = [bundle.name for bundle in bundles]
+    draw(cells, names, DOCS / "images" / "models.png")
+    print(table(cells, names, "bleu"), table(cells, names, "content_words"), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -20,11 +20,13 @@ def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
     assert len(cards) == 4
     assert sorted(json.loads(card.read_text())["private"] for card in cards) == [False, True, True, True]
     originals = texts_of(tmp_path / "demo" / "texts.csv")
+    unchanged = {}
     for card in cards:
         rewritten = texts_of(card.with_name(card.name.removesuffix(".card.json")))
-        same = sum(old == new for old, new in zip(originals, rewritten, strict=True))
         assert len(rewritten) == 30
-        assert same <= 5 if json.loads(card.read_text())["private"] else same >= 15
+        unchanged[card.name] = sum(old == new for old, new in zip(originals, rewritten, strict=True))
+    assert unchanged["rewritten-none.csv.card.json"] >= 6  # the model can copy
+    assert unchanged["rewritten-500.csv.card.json"] <= 2  # 138 bits do not carry 30 such texts
 
 
 def texts_of(file: Path) -> list[str]:

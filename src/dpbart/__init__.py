@@ -1,13 +1,14 @@
 """Differentially private text rewriting under local DP.
 
 from dpbart import Rewriter
-Rewriter.load("mini", epsilon=500, delta=1e-5).rewrite(["A text that must stay private."])
+Rewriter.load(epsilon=2500, delta=1e-5).rewrite(["A text that must stay private."])
 """
 
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Rewriter", "Rewriting", "__version__"]
+DEFAULT_MODEL = "mini-pr-plus"
+__all__ = ["DEFAULT_MODEL", "Rewriter", "Rewriting", "__version__"]
 
 if TYPE_CHECKING:
     from dpbart.rewrite.rewriter import Rewriter, Rewriting

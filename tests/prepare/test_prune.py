@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,3 +91,12 @@ def test_the_last_weights_rewrite_with_the_columns_of_the_round_before(
     assert Rewriter.load(str(bundle.folder), epsilon=100, beams=1).entries == 24 * 12
     with pytest.raises(BadParameter, match="round to rewrite with must be from 1 to 2, got 3"):
         write_pruned(tiny, pruned, RECIPE, 3, tmp_path / "other")
+
+
+def test_another_recipe_may_not_go_on_in_the_same_folder(
+    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
+) -> None:
+    prune(tiny, corpus, RECIPE, tmp_path, texts=3)
+    for other in (replace(RECIPE, quantile=0.5), replace(RECIPE, steps=4)):
+        with pytest.raises(BadParameter, match="was begun with"):
+            prune(tiny, corpus, other, tmp_path, texts=3)

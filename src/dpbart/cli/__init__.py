@@ -34,8 +34,8 @@ def cli() -> None:
     """Rewrite texts so that they can be shared without giving away their authors.
 
     \b
-        dpbart rewrite reviews.csv private.csv --epsilon 500
-        echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 500
+        dpbart rewrite reviews.csv private.csv --epsilon 2500
+        echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 2500
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from dpbart import DEFAULT_MODEL
+
 
 @click.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
@@ -14,7 +16,7 @@ import click
 @click.option(
     "-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee, below 1/rows."
 )
-@click.option("-m", "--model", default="mini", show_default=True, help="Bundled name, directory, or hub id.")
+@click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")
 @click.option(
     "--mechanism",
     type=click.Choice(["gaussian", "laplace", "none"]),
@@ -58,8 +60,8 @@ def rewrite(
     Other columns are kept in order, as they are.
 
     \b
-        dpbart rewrite reviews.csv private.csv --epsilon 500 --labels public --label-column stars
-        cat notes.txt | dpbart rewrite - - --epsilon 500 > private.txt
+        dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars
+        cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
     from dpbart.models.bundle import Bundle
     from dpbart.privacy.mechanisms import make_mechanism

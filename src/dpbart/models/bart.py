@@ -102,7 +102,7 @@ class SplitBart:
     def encode(self, ids: Ids) -> Floats:
         """Ids (batch, length) to latent (batch, length, width); padding is attended to like any other token."""
         on_device = torch.from_numpy(ids).to(self.device)
-        encoded = self.model.get_encoder()(input_ids=on_device, attention_mask=torch.ones_like(on_device))
+        encoded = self.model.get_encoder()(input_ids=on_device)  # the encoder alone makes no mask of its own
         values: Floats = encoded.last_hidden_state.float().cpu().numpy()
         return values
 

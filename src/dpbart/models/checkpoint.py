@@ -14,7 +14,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import Bundle, plain_facts, save_bundle
-from dpbart.models.pruning import Columns, read_pruned_columns
+from dpbart.models.pruning import Columns
 from dpbart.models.text import SHORTEST
 
 PREFIX = "model."
@@ -40,19 +40,33 @@ def import_checkpoint(
     return save_bundle(model, folder / "tokenizer.json", facts, out)
 
 
+def read_pruned_columns(file: Path) -> list[int]:
+    """The authors' index file: one sorted int64 tensor of the columns that were pruned."""
+    pruned = _read_plain(file)
+    if not isinstance(pruned, torch.Tensor) or pruned.dim() != 1 or pruned.dtype != torch.int64:
+        raise NotPrepared(f"'{file}' must hold one list of int64 column indices, as k_prune_neurons_0.pt does.")
+    return [int(column) for column in pruned]
+
+
 def _read_state(source: Path) -> dict[str, torch.Tensor]:
-    try:
-        held = torch.load(source, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise NotPrepared(f"'{source}' does not exist. Check the path.") from None
-    except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
-        raise NotPrepared(f"'{source}' is not a checkpoint of plain tensors: torch cannot read it safely.") from error
-    if not isinstance(held, dict) or "model_state_dict" not in held:
+    held = _read_plain(source)
+    state = held.get("model_state_dict") if isinstance(held, dict) else None
+    if state is None:
         raise NotPrepared(f"'{source}' must hold 'model_state_dict', as the authors' checkpoints do; it does not.")
-    state = held["model_state_dict"]
     if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise NotPrepared(f"'model_state_dict' in '{source}' must map names to tensors; it does not.")
     return {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
+
+
+def _read_plain(file: Path) -> object:
+    """Tensors and plain values of a `torch.save` file, from whichever device; nothing in it is executed."""
+    try:
+        held: object = torch.load(file, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise NotPrepared(f"'{file}' does not exist. Check the path.") from None
+    except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
+        raise NotPrepared(f"'{file}' is not a file of plain tensors: torch cannot read it safely.") from error
+    return held
 
 
 def _load(model: BartForConditionalGeneration, state: dict[str, torch.Tensor], source: Path) -> None:

@@ -7,13 +7,12 @@ and the sensitivity counts the kept columns only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from dpbart.errors import BadParameter, NotPrepared
+from dpbart.errors import BadParameter
 from dpbart.privacy.mechanisms import PrivateLatent
 
 if TYPE_CHECKING:
@@ -94,18 +93,3 @@ def choose(scores: Scores, columns: Columns, *, quantile: float = 0.25) -> Colum
     kept = np.array(columns.kept)
     threshold = np.quantile(scores[kept], quantile)  # numpy's default is linear
     return Columns(columns.width, tuple(int(column) for column in kept[scores[kept] >= threshold]))
-
-
-def read_pruned_columns(file: Path) -> list[int]:
-    """The authors' index file: one sorted int64 tensor of the columns that were pruned."""
-    import torch  # slow to import, and needed only here
-
-    try:
-        pruned = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise NotPrepared(f"'{file}' does not exist. Check the path.") from None
-    except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
-        raise NotPrepared(f"'{file}' is not a file of column indices: torch cannot read it.") from error
-    if not isinstance(pruned, torch.Tensor) or pruned.dim() != 1 or pruned.dtype != torch.int64:
-        raise NotPrepared(f"'{file}' must hold one list of int64 column indices, as k_prune_neurons_0.pt does.")
-    return [int(column) for column in pruned]

@@ -26,7 +26,7 @@ from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus
 from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, Mechanism, NonPrivate
 
@@ -103,7 +103,9 @@ def train_noisy(
 ) -> BartForConditionalGeneration:
     """Train under noise to the recipe's last step, from where it stopped before."""
     accelerator = Accelerator()
-    folder.mkdir(parents=True, exist_ok=True)
+    with accelerator.main_process_first():
+        held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}
+        hold_to_recipe(folder, held)
     bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
     columns, model = bundle.columns, bart.model
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)

@@ -39,8 +39,7 @@ class Reconstruction(torch.nn.Module):
             setting: of the channel at this step, such as the noise.
         """
         bart = self.bart
-        everywhere = torch.ones_like(shown)
-        latent = bart.model.encoder(input_ids=shown, attention_mask=everywhere).last_hidden_state
+        latent = bart.model.encoder(input_ids=shown).last_hidden_state
         received = self.channel(latent, *setting)  # (batch, length, width)
         hidden = bart.model.decoder(
             input_ids=before, encoder_hidden_states=received, use_cache=False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from dpbart.models.text import SPECIAL_TOKENS, Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, training_texts
 from dpbart.prepare.corruption import Corruption
 from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 
 TOKENIZER_TEXTS = 1_000_000  # more change the vocabulary little and cost memory
 
@@ -144,8 +143,7 @@ def pretrain(
 def _prepare_corpus(
     files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
 ) -> tuple[Tokens, npt.NDArray[np.uint32]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    _hold_to_recipe(folder, recipe, files)
+    hold_to_recipe(folder, {**asdict(recipe), "corpus": [file.sha256 for file in files]})
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
         train_tokenizer(files, recipe).save(str(tokenizer_file))
@@ -169,16 +167,3 @@ def write_bundle(
         recipe={"pretrain": asdict(recipe)},
     )
     return save_bundle(model.half(), tokenizer, facts, out)
-
-
-def _hold_to_recipe(folder: Path, recipe: PretrainRecipe, files: tuple[CorpusFile, ...]) -> None:
-    """Refuse to go on with another recipe or corpus; only the number of steps may change."""
-    file, now = folder / "recipe.json", {**asdict(recipe), "corpus": [each.sha256 for each in files]}
-    before = json.loads(file.read_text()) if file.is_file() else now
-    changed = [name for name in now if name != "steps" and before.get(name) != now[name]]
-    if "corpus" in changed:
-        raise BadParameter(f"'{folder}' was begun with another corpus. Use that, or a new --out.")
-    if changed:
-        differences = ", ".join(f"{name} {before.get(name)} then, {now[name]} now" for name in changed)
-        raise BadParameter(f"'{folder}' was begun with another recipe: {differences}. Use that, or a new --out.")
-    file.write_text(json.dumps(now, indent=2))

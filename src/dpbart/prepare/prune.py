@@ -23,7 +23,7 @@ from dpbart.models.text import Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
-from dpbart.prepare.training import Ids, Schedule, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 
@@ -99,7 +99,9 @@ def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, fo
     accelerator = Accelerator()
     bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-    folder.mkdir(parents=True, exist_ok=True)
+    held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}
+    with accelerator.main_process_first():
+        hold_to_recipe(folder, {**held, "steps_in_a_round": recipe.steps})  # may not change: later rounds build on it
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
     held_out = held_out_texts(files, texts)

@@ -7,6 +7,7 @@ training seed: public, and unrelated to the noise that makes a rewriting private
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,6 +87,24 @@ def train(
             if (step + 1) % STEPS_BETWEEN_SAVES == 0 or step + 1 == schedule.steps:
                 _save_state(accelerator, folder, step + 1)
     return smooth
+
+
+def hold_to_recipe(folder: Path, recipe: dict[str, object]) -> None:
+    """Make the folder of a training, or refuse to go on in it with another recipe, model or corpus.
+
+    Only the number of steps may change.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "recipe.json"
+    before = json.loads(file.read_text()) if file.is_file() else recipe
+    changed = [name for name in recipe if name != "steps" and before.get(name) != recipe[name]]
+    if changed:
+        told = [
+            f"another {name}" if name in ("corpus", "model") else f"{name} {before.get(name)}, not {recipe[name]}"
+            for name in changed
+        ]
+        raise BadParameter(f"'{folder}' was begun with {', '.join(told)}. Use that again, or a new --out.")
+    file.write_text(json.dumps(recipe, indent=2))
 
 
 class TextOrder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dpbart import __version__
+from dpbart import DEFAULT_MODEL, __version__
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.budget import budget_token
@@ -19,8 +19,6 @@ from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.clipping import Clip, Sensitivity
 from dpbart.privacy.mechanisms import Mechanism, NonPrivate, make_mechanism
 from dpbart.privacy.sampling import Entropy, SystemEntropy
-
-DEFAULT_MODEL = "mini"
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Rewriting:
 class Rewriter:
     """A model, a clip and a mechanism, ready to rewrite.
 
-    Rewriter.load("mini", epsilon=500, delta=1e-5).rewrite(["A text that must stay private."])
+    Rewriter.load("mini-pr-plus", epsilon=2500, delta=1e-5).rewrite(["A text that must stay private."])
     """
 
     bundle: Bundle
@@ -79,7 +77,7 @@ class Rewriter:
         """A rewriter of a model given by name, directory or hub id.
 
         Args:
-            model: "mini", another bundled name, a directory, or a hub id such as "facebook/bart-base".
+            model: a bundled name such as "mini-pr-plus", a directory, or a hub id such as "facebook/bart-base".
             epsilon: the privacy budget of one text; left out only with the mechanism "none".
             delta: the slack of the guarantee; choose it below 1 / (number of texts).
             mechanism: "gaussian", "laplace", or "none" (NOT PRIVATE).
@@ -132,7 +130,7 @@ class Rewriter:
         for start in range(0, len(texts), self.batch_size):
             batch = self._rewrite_batch(texts[start : start + self.batch_size])
             written += batch.texts
-            recipe = batch.recipe
+            guarantee, recipe = batch.guarantee, batch.recipe
         return Rewriting(tuple(written), guarantee, recipe)
 
     def _rewrite_batch(self, texts: Sequence[str]) -> Rewriting:
