@@ -34,6 +34,11 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
 
 
+def test_no_page_has_a_gap_left_to_fill() -> None:
+    for page in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), *REPOSITORY.glob("src/**/README.md")]:
+        assert not re.findall(r"^(?:\*\*\w+\.\*\* )?[A-Z]{4,}$", page.read_text(), re.MULTILINE), page
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     assert f'version = "{__version__}"' in (REPOSITORY / "pyproject.toml").read_text()
     assert f"version: {__version__}" in (REPOSITORY / "CITATION.cff").read_text()

@@ -253,6 +253,11 @@ BAD = {
         f'{{"text": "a"}}\n{{"text": ["{SECRET}"]}}\n',
         "column 'text' must be a string or null, got a list.",
     ),
+    "half a surrogate pair in a key": (
+        "a.jsonl",
+        '{"text": "a"}\n{"text": "b", "\\ud800": 1}\n',
+        "half a surrogate pair in a key.",
+    ),
     "half a surrogate pair": (
         "a.jsonl",
         f'{{"text": "a"}}\n{{"text": "{SECRET} \\ud83d"}}\n',

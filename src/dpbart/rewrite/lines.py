@@ -173,6 +173,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) != len(pairs):
         raise _Fault("a key that is there twice")
+    if not all(is_unicode(key) for key in row):
+        raise _Fault("half a surrogate pair in a key")
     return row
 
 
