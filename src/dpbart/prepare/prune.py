@@ -97,7 +97,7 @@ def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, fo
     """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
     bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
     accelerator = Accelerator()
-    bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
+    bart = SplitBart.load(bundle.folder, device=accelerator.device)  # where training and BLEU both run
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
     held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}
     with accelerator.main_process_first():
