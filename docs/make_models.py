@@ -1,8 +1,8 @@
-"""The table and the picture of docs/models.md: what each model keeps of held-out public text at each budget.
+"""The tables and the picture of docs/models.md: what each model keeps of held-out public text at each budget.
 
     python docs/make_models.py --corpus corpus/ --texts 2000
 
-Each cell is kept in docs/models.json and not computed again; delete its line to measure it anew.
+Each cell is kept in docs/models.json and not computed again for the same weights; delete its line to measure it anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import argparse
 import json
 import math
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from dpbart import Rewriter
 from dpbart.evaluate.kept import measure_kept
@@ -21,34 +24,105 @@ DOCS = Path(__file__).parent
 CELLS = DOCS / "models.json"
 EPSILONS = (10, 50, 100, 250, 500, 750, 1000, 2500, math.inf)
 DELTA = 1e-5
+MODELS = ["mini", "mini-pr", "mini-pr-plus"]
+OWN_BUDGET = "PR+ trained for that budget"
+SURPRISED = "mini-pr-plus"  # the model whose distance to the limit is told
+SAMPLES = (  # made up for this page
+    "Could you book a table for four at the Italian place tonight?",
+    "My doctor said that the new tablets may cause headaches.",
+    "The train to Vienna leaves at nine in the morning.",
+    "I loved this book, but the ending was a disappointment.",
+    "Play some quiet jazz in the kitchen, please.",
+)
+
+Cells = dict[str, dict[str, object]]
+
+
+def load(model: str, epsilon: float) -> Rewriter:
+    if math.isinf(epsilon):
+        return Rewriter.load(model, mechanism="none", batch_size=64)
+    return Rewriter.load(model, epsilon=epsilon, delta=DELTA, batch_size=64)
 
 
 def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:
-    mechanism = "none" if math.isinf(epsilon) else "gaussian"
-    budget = None if math.isinf(epsilon) else epsilon
-    rewriter = Rewriter.load(model, epsilon=budget, delta=DELTA, mechanism=mechanism, batch_size=64)
+    rewriter = load(model, epsilon)
     fitting = rewriter.tokens.decode(rewriter.tokens.encode(texts))  # as far as the model reads them
     done = rewriter.rewrite(texts)
     kept = measure_kept(fitting, done.texts)
+    bits = rewriter.mechanism.bits(rewriter.sensitivity)
     return {
+        "texts": len(texts),
         "bleu": round(kept.bleu, 2),
         "content_words": round(kept.content_words, 3),
-        "bits": None if math.isinf(epsilon) else round(rewriter.mechanism.bits(rewriter.sensitivity), 1),
+        "bits": None if math.isinf(bits) else round(bits, 1),
+        "surprise": round(surprise(rewriter, texts), 1) if rewriter.bundle.name == SURPRISED else None,
+        "samples": list(rewriter.rewrite(SAMPLES).texts),
         "recipe": done.recipe,
         "signature": kept.signature,
     }
 
 
-def table(cells: dict[str, dict[str, object]], models: list[str], figure: str) -> str:
-    lines = ["| model | " + " | ".join("∞" if math.isinf(e) else f"{e:,}" for e in EPSILONS) + " |"]
+@torch.inference_mode()
+def surprise(rewriter: Rewriter, texts: list[str]) -> float:
+    """Bits that the decoder still needs to write a text, once it has its private latent: the mean over the texts."""
+    model, start = rewriter.bart.model, rewriter.search.start_id
+    nats = 0.0
+    for first in range(0, len(texts), 64):
+        ids = rewriter.tokens.encode(texts[first : first + 64])  # (batch, length)
+        clipped = rewriter.clip.clip(rewriter.columns.keep(rewriter.bart.encode(ids)))
+        private = rewriter.columns.restore(rewriter.mechanism.privatize(clipped, rewriter.entropy), rewriter.told)
+        before = np.concatenate([np.full_like(ids[:, :1], start), ids[:, :-1]], axis=1)
+        before[:, 1] = rewriter.tokens.id_of("<s>")  # what is written first, whatever the encoder was told
+        logits = model(
+            decoder_input_ids=torch.from_numpy(before),
+            encoder_outputs=(torch.from_numpy(private.values),),
+            use_cache=False,
+        ).logits
+        wanted = torch.from_numpy(ids[:, 1:])  # (batch, length - 1)
+        wanted = wanted.masked_fill(wanted == model.config.pad_token_id, -100)
+        nats += torch.nn.functional.cross_entropy(logits[:, 1:].transpose(1, 2), wanted, reduction="sum").item()
+    return nats / len(texts) / math.log(2)
+
+
+def budgets_of(bundle: Bundle) -> tuple[float, ...]:
+    """All budgets, or for a model trained for one budget that one."""
+    low, high = (bundle.facts.recipe.get("noisy", {}).get(f"epsilon_{end}") for end in ("low", "high"))
+    return (float(low),) if low is not None and low == high else EPSILONS
+
+
+def shown(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:,}"
+
+
+def table(cells: Cells, rows: list[str], figure: str) -> str:
+    lines = ["| model | " + " | ".join(shown(epsilon) for epsilon in EPSILONS) + " |"]
     lines.append("|---" * (len(EPSILONS) + 1) + "|")
-    for model in models:
-        row = [str(cells.get(f"{model} {epsilon:g}", {}).get(figure, "")) for epsilon in EPSILONS]
-        lines.append(f"| {model} | " + " | ".join(row) + " |")
+    for row in rows:
+        figures = [str(cells.get(f"{row} {epsilon:g}", {}).get(figure, "")) for epsilon in EPSILONS]
+        lines.append(f"| {row} | " + " | ".join(figures) + " |")
     return "\n".join(lines)
 
 
-def draw(cells: dict[str, dict[str, object]], models: list[str], file: Path) -> None:
+def limit_table(cells: Cells) -> str:
+    """How much of what the channel can carry has arrived: bits of surprise that are gone."""
+    needed = {epsilon: float(str(cells[f"{SURPRISED} {epsilon:g}"]["surprise"])) for epsilon in EPSILONS}
+    most = {epsilon: cells[f"{SURPRISED} {epsilon:g}"]["bits"] for epsilon in EPSILONS}
+    lines = ["| epsilon | the channel carries at most | bits still needed to write a text | bits arrived |", "|---|---|---|---|"]
+    for epsilon in EPSILONS:
+        arrived = needed[EPSILONS[0]] - needed[epsilon]
+        lines.append(f"| {shown(epsilon)} | {most[epsilon] or '∞'} | {needed[epsilon]:.1f} | {arrived:.1f} |")
+    return "\n".join(lines)
+
+
+def sample_table(cells: Cells, rows: list[str], number: int) -> str:
+    lines = [f"**{SAMPLES[number]}**", "", "| epsilon | " + " | ".join(rows) + " |", "|---" * (len(rows) + 1) + "|"]
+    for epsilon in EPSILONS:
+        written = [str(list(cells[f"{row} {epsilon:g}"]["samples"])[number]) for row in rows]  # type: ignore[call-overload]
+        lines.append(f"| {shown(epsilon)} | " + " | ".join(text.replace("|", "\\|") for text in written) + " |")
+    return "\n".join(lines)
+
+
+def draw(cells: Cells, rows: list[str], file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")  # a file, not a window
@@ -56,9 +130,9 @@ def draw(cells: dict[str, dict[str, object]], models: list[str], file: Path) -> 
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     for axis, name, top in zip(axes, ("bleu", "content_words"), (105, 1.05), strict=True):
-        for model in models:
-            points = [(e, cells[f"{model} {e:g}"][name]) for e in EPSILONS[:-1] if f"{model} {e:g}" in cells]
-            axis.plot(*zip(*points, strict=True), marker="o", label=model)
+        for row in rows:
+            points = [(e, cells[f"{row} {e:g}"][name]) for e in EPSILONS[:-1] if f"{row} {e:g}" in cells]
+            axis.plot(*zip(*points, strict=True), marker="o", label=row, linestyle="" if row == OWN_BUDGET else "-")
         axis.set(xscale="log", xlabel="epsilon (delta 1e-5)", ylim=(0, top))
         axis.set_xticks(EPSILONS[:-1], [str(e) for e in EPSILONS[:-1]], rotation=45)
         axis.minorticks_off()
@@ -72,21 +146,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, nargs="+", required=True)
     parser.add_argument("--texts", type=int, default=2000)
-    parser.add_argument("--models", nargs="+", default=["mini", "mini-pr-plus"])
+    parser.add_argument("--models", nargs="+", default=MODELS)
     asked = parser.parse_args()
-    cells: dict[str, dict[str, object]] = json.loads(CELLS.read_text()) if CELLS.is_file() else {}
     texts = held_out_texts(find_corpus(asked.corpus), asked.texts)
-    bundles = [Bundle.find(model) for model in asked.models]
-    for model, bundle in zip(asked.models, bundles, strict=True):
-        for epsilon in EPSILONS:
-            name = f"{bundle.name} {epsilon:g}"
-            before = cells.get(name)
+    rows = []
+    for model in asked.models:
+        bundle = Bundle.find(model)
+        budgets = budgets_of(bundle)
+        row = bundle.name if budgets == EPSILONS else OWN_BUDGET
+        rows += [row] if row not in rows else []
+        for epsilon in budgets:
+            before = _cells().get(f"{row} {epsilon:g}")
             if before is None or bundle.fingerprint not in str(before["recipe"]) or before["texts"] != asked.texts:
-                cells[name] = {"texts": asked.texts, **measure(model, epsilon, texts)}
-                CELLS.write_text(json.dumps(cells, indent=1) + "\n")
-    names = [bundle.name for bundle in bundles]
-    draw(cells, names, DOCS / "images" / "models.png")
-    print(table(cells, names, "bleu"), table(cells, names, "content_words"), sep="\n\n")
+                measured = measure(model, epsilon, texts)
+                CELLS.write_text(json.dumps({**_cells(), f"{row} {epsilon:g}": measured}, indent=1) + "\n")
+    cells = _cells()
+    draw(cells, rows, DOCS / "images" / "models.png")
+    print(table(cells, rows, "bleu"), table(cells, rows, "content_words"), sep="\n\n")
+    if SURPRISED in rows:
+        print("\n" + limit_table(cells))
+    whole = [row for row in rows if row != OWN_BUDGET]
+    for number in range(len(SAMPLES)):
+        print("\n" + sample_table(cells, whole, number))
+
+
+def _cells() -> Cells:
+    cells: Cells = json.loads(CELLS.read_text()) if CELLS.is_file() else {}
+    return cells
 
 
 if __name__ == "__main__":

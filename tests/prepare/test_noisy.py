@@ -1,25 +1,28 @@
-"""DP-BART-PR+: training under the noise of the mechanism that rewrites, told the budget."""
+"""DP-BART-PR+: training under the noise of the mechanism that rewrites, told what is public."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
 from dpbart.errors import BadParameter
 from dpbart.models.bart import SplitBart
-from dpbart.models.budget import TOKENS, budget_token
 from dpbart.models.bundle import Bundle
 from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
+from dpbart.models.told import row_places
 from dpbart.prepare import noisy, training
 from dpbart.prepare.corpus import CorpusFile
-from dpbart.prepare.noisy import NoisyColumns, NoisyRecipe, spread_columns, train_noisy, write_noisy
+from dpbart.prepare.noisy import NoisyColumns, NoisyRecipe, forget_pruned, spread_columns, train_noisy, write_noisy
+from dpbart.prepare.objective import batch_of
 from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
+from dpbart.privacy.sampling import SystemEntropy
 from dpbart.rewrite.rewriter import Rewriter
 
 RECIPE = NoisyRecipe(steps=4, batch_size=8)
@@ -42,20 +45,40 @@ def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bun
     np.testing.assert_allclose(latent.std(axis=0), 1.5, rtol=1e-3)
 
 
-def test_the_channel_clips_noises_and_prunes() -> None:
+def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
+    columns = Columns(4, (1, 3))
     latent = torch.full((50, 10, 4), 7.0, requires_grad=True)
-    received = NoisyColumns(Columns(4, (1, 3)))(latent, 0.5)
-    assert not received[..., [0, 2]].any()
-    kept = received[..., [1, 3]].detach()
-    assert float(kept.mean()) == pytest.approx(1.0, abs=0.08)  # the bound
-    assert float(kept.std()) == pytest.approx(0.5, abs=0.05)
+    received = NoisyColumns(columns, length=10)(latent, 0.5, 0.8).detach()
+    places = torch.from_numpy(row_places(columns, length=10))
+    assert torch.equal(received[..., [0, 2]], places[:, [0, 2]].expand(50, 10, 2))
+    kept = received[..., [1, 3]]
+    assert float(kept.mean()) == pytest.approx(0.8 * 1.0, abs=0.06)  # 1 is the bound
+    assert float(kept.std()) == pytest.approx(0.8 * 0.5, abs=0.04)
 
 
 def test_a_saturated_entry_still_learns() -> None:
     latent = torch.full((1, 1, 1), 1.8, requires_grad=True)
-    torch.autograd.backward(NoisyColumns(Columns(1, (0,)))(latent, 0.0).sum())
+    torch.autograd.backward(NoisyColumns(Columns(1, (0,)), length=1)(latent, 0.0, 1.0).sum())
     assert latent.grad is not None
     assert float(latent.grad) > 0.05  # a hard clip would give 0
+
+
+def test_training_begins_with_what_the_pruned_model_computes(tiny: Bundle) -> None:
+    columns = Columns(32, tuple(range(0, 32, 2)))
+    ids = Tokens.load(tiny.folder / "tokenizer.json", length=12).encode(["the nurse found an apple .", "a child"])
+    bart = SplitBart.load(tiny.folder)
+
+    def logits(around: torch.Tensor) -> torch.Tensor:
+        received = around.expand(2, 12, 32).clone()
+        received[..., list(columns.kept)] = torch.from_numpy(columns.keep(bart.encode(ids)))
+        out: torch.Tensor = bart.model(
+            decoder_input_ids=torch.from_numpy(ids), encoder_outputs=(received,), use_cache=False
+        ).logits
+        return out.detach()
+
+    before = logits(torch.zeros(12, 32))
+    forget_pruned(bart, columns)
+    torch.testing.assert_close(logits(torch.from_numpy(row_places(columns, length=12))), before)
 
 
 def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
@@ -70,9 +93,9 @@ def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
         asked.append(real_scale(self, sensitivity))
         return asked[-1]
 
-    def channel(self: NoisyColumns, latent: torch.Tensor, scale: float) -> torch.Tensor:
+    def channel(self: NoisyColumns, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
         given.append(scale)
-        return real_channel(self, latent, scale)
+        return real_channel(self, latent, scale, loudness)
 
     monkeypatch.setattr(Gaussian, "noise_scale", scale)
     monkeypatch.setattr(NoisyColumns, "__call__", channel)
@@ -109,13 +132,6 @@ def test_budgets_the_wrong_way_round_are_refused() -> None:
         NoisyRecipe(epsilon_low=20, epsilon_high=10)
 
 
-def test_each_budget_has_its_token() -> None:
-    tokens = [budget_token(bits) for bits in (0.0, 0.7, 8, 138, 800, 1e9, math.inf)]
-    assert tokens[0] == tokens[1] == TOKENS[0]
-    assert tokens[-1] == tokens[-2] == TOKENS[-1]
-    assert len(set(tokens)) == 5
-
-
 def test_an_interrupted_training_ends_with_the_same_weights(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,16 +153,39 @@ def test_an_interrupted_training_ends_with_the_same_weights(
         torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0, msg=name)
 
 
-def test_when_rewriting_both_halves_are_told_the_budget(
-    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
+def test_rewriting_gives_the_decoder_what_training_gave_it(
+    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained = train_noisy(tiny, corpus, RECIPE, tmp_path / "training")
-    bundle = write_noisy(tiny, trained, RECIPE, tmp_path / "training", tmp_path / "pr-plus")
-    assert (bundle.facts.variant, bundle.clip.bound) == ("pr-plus", noisy.BOUND)
-    for epsilon in (10.0, 500.0):
-        rewriter = Rewriter.load(str(bundle.folder), epsilon=epsilon, beams=2)
-        token = rewriter.tokens.id_of(budget_token(rewriter.mechanism.bits(rewriter.sensitivity)))
-        assert set(rewriter.tokens.encode(["a child", ""])[:, 0]) == {token}
-        assert rewriter.search.config(rewriter.bart.model, 5).decoder_start_token_id == token
-        (text,) = rewriter.rewrite(["a child sold nine keys ."]).texts
-        assert "budget" not in text
+    """The same token, loudness and places, asked of the training's own channel at the same budget and without noise."""
+    pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
+    recipe = replace(RECIPE, epsilon_low=500.0, epsilon_high=500.0, steps=1)
+    seen: list[npt.NDArray[np.int64]] = []
+    settings: list[float] = []
+    real = NoisyColumns.__call__
+
+    def channel(self: NoisyColumns, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
+        settings.append(loudness)
+        return real(self, latent, scale, loudness)
+
+    def batch(*, shown: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], start_id: int) -> object:
+        seen.append(shown)
+        assert set(shown[:, 0]) == {start_id}
+        return batch_of(shown=shown, whole=whole, start_id=start_id)
+
+    monkeypatch.setattr(NoisyColumns, "__call__", channel)
+    monkeypatch.setattr("dpbart.prepare.noisy.batch_of", batch)
+    trained = train_noisy(pruned, corpus, recipe, tmp_path / "training")
+    bundle = write_noisy(pruned, trained, recipe, tmp_path / "training", tmp_path / "pr-plus")
+    assert (bundle.facts.variant, bundle.facts.told, bundle.clip.bound) == ("pr-plus", True, noisy.BOUND)
+
+    rewriter = Rewriter.load(str(bundle.folder), epsilon=500.0, beams=2)
+    texts = ["a child sold nine keys .", ""]
+    token = int(seen[0][0, 0])
+    assert set(rewriter.tokens.encode(texts)[:, 0]) == {token}
+    assert rewriter.search.config(rewriter.bart.model, 5).decoder_start_token_id == token
+    kept = rewriter.columns.keep(rewriter.bart.encode(rewriter.tokens.encode(texts)))
+    quiet = NonPrivate().privatize(rewriter.clip.clip(kept), SystemEntropy())
+    latent = torch.from_numpy(rewriter.bart.encode(rewriter.tokens.encode(texts)))
+    in_training = real(NoisyColumns(rewriter.columns, length=12), latent, 0.0, settings[0])
+    np.testing.assert_allclose(rewriter.columns.restore(quiet, rewriter.told).values, in_training.numpy(), atol=1e-6)
+    assert not any("budget" in text for text in rewriter.rewrite(texts).texts)

@@ -39,7 +39,7 @@ class ModelFacts:
     width: int  # columns of a latent before pruning
     clip: float | None = None  # bound on each entry, in units of the latent; None until it is chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
-    told_budget: bool = False  # whether the texts begin with a budget token (models/budget.py)
+    told: bool = False  # whether it is told its budget and the place of each row (models/told.py)
     corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
     recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
     figures: dict[str, Any] = field(default_factory=dict)  # measured on held-out public text

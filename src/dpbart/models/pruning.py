@@ -1,7 +1,7 @@
 """Which columns of the latent are kept.
 
-A pruned column is 0 for every token of every document: it carries nothing, so it is neither clipped nor noised,
-and the sensitivity counts the kept columns only.
+A pruned column is the same for every document: it carries nothing, so it is neither clipped nor noised, and the
+sensitivity counts the kept columns only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
+from dpbart.models.told import Told
 from dpbart.privacy.mechanisms import PrivateLatent
 
 if TYPE_CHECKING:
@@ -64,10 +65,12 @@ class Columns:
             )
         return latent[..., list(self.kept)]
 
-    def restore(self, private: PrivateLatent) -> PrivateLatent:
-        """(batch, length, kept) to (batch, length, width), 0 where a column was pruned."""
+    def restore(self, private: PrivateLatent, told: Told | None = None) -> PrivateLatent:
+        """(batch, length, kept) to (batch, length, width): where a column was pruned 0, or what is told there."""
         wide = np.zeros((*private.values.shape[:-1], self.width), dtype=np.float32)
-        wide[..., list(self.kept)] = private.values
+        if told is not None:
+            wide[...] = told.places
+        wide[..., list(self.kept)] = private.values * (1.0 if told is None else np.float32(told.loudness))
         return private.post_processed(wide)
 
 

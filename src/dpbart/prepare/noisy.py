@@ -1,7 +1,7 @@
 """DP-BART-PR+: train a pruned model further under clip and noise, so that it learns to write from what is left.
 
-For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each step,
-and the model is told by a token (see models/budget.py). The scale of the noise is asked of the very mechanism that
+For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each step.
+The model is told what is public (see models/told.py), and the scale of the noise is asked of the very mechanism that
 rewrites. Training noise is public and may be seeded; it protects nobody.
 """
 
@@ -20,10 +20,10 @@ from transformers import BartForConditionalGeneration
 from dpbart import __version__
 from dpbart.errors import BadParameter
 from dpbart.models.bart import SplitBart
-from dpbart.models.budget import TOKENS, budget_token
 from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
+from dpbart.models.told import TOKENS, Told, row_places
 from dpbart.prepare.corpus import CorpusFile, encode_corpus
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
@@ -79,22 +79,23 @@ class NoisyRecipe:
 
 
 class NoisyColumns:
-    """The channel of PR+: clip by value, noise, and 0 in the columns that are gone.
+    """The channel of PR+: clip by value, noise, and in the columns that are gone what the decoder is told.
 
     The clip has no gradient where it saturates, and saturation is what a noisy channel wants: forwards it is the hard
     clip of the mechanism, backwards a tanh stands in for it (a straight-through gradient).
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, *, length: int) -> None:
         self.kept = torch.tensor(columns.kept)
+        self.places = torch.from_numpy(row_places(columns, length=length))  # (length, width)
 
-    def __call__(self, latent: torch.Tensor, scale: float) -> torch.Tensor:
+    def __call__(self, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
         kept = latent[..., self.kept.to(latent.device)]  # (batch, length, kept)
         smooth = BOUND * torch.tanh(kept / BOUND)
         clipped = smooth + (kept.clamp(-BOUND, BOUND) - smooth).detach()
         noised = clipped + scale * torch.randn_like(clipped)
-        received = torch.zeros_like(latent)
-        received[..., self.kept.to(latent.device)] = noised
+        received = self.places.to(latent.device).expand_as(latent).clone()
+        received[..., self.kept.to(latent.device)] = loudness * noised
         return received
 
 
@@ -112,24 +113,28 @@ def train_noisy(
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
     spread_columns(bart, columns, corpus[:50_000:50].astype(np.int64), gain=recipe.gain)
-    told = with_budget_tokens(bundle.folder / "tokenizer.json", folder / "tokenizer.json", length=tokens.length)
+    forget_pruned(bart, columns)
+    known = with_budget_tokens(bundle.folder / "tokenizer.json", folder / "tokenizer.json", length=tokens.length)
     torch.manual_seed(recipe.seed)
-    model.resize_token_embeddings(told.tokenizer.get_vocab_size(), mean_resizing=False)
-    sensitivity = ByValue(BOUND).sensitivity(tokens.length * len(columns.kept))
+    model.resize_token_embeddings(known.tokenizer.get_vocab_size(), mean_resizing=False)
+    clip = ByValue(BOUND)
+    sensitivity = clip.sensitivity(tokens.length * len(columns.kept))
 
-    def tell_budget(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor | float, ...]:
+    def tell(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor | float, ...]:
         torch.manual_seed(int(random.integers(2**62)))  # the training noise of this step
         mechanism = recipe.mechanism_at(step, random)
-        token = told.id_of(budget_token(mechanism.bits(sensitivity)))
+        told = Told.of(mechanism, clip, columns, length=tokens.length)
+        token = known.id_of(told.token)
         shown = whole.copy()
         shown[:, 0] = token
-        return *batch_of(shown=shown, whole=whole, start_id=token), mechanism.noise_scale(sensitivity)
+        batch = batch_of(shown=shown, whole=whole, start_id=token)
+        return *batch, mechanism.noise_scale(sensitivity), told.loudness
 
     train(
-        Reconstruction(model, NoisyColumns(columns)).train(),
+        Reconstruction(model, NoisyColumns(columns, length=tokens.length)).train(),
         corpus,
         recipe.schedule,
-        tell_budget,
+        tell,
         accelerator=accelerator,
         folder=folder,
         title="Training under noise",
@@ -159,6 +164,17 @@ def spread_columns(bart: SplitBart, columns: Columns, ids: Ids, *, gain: float) 
                 projection.weight.div_(factor)
 
 
+def forget_pruned(bart: SplitBart, columns: Columns) -> None:
+    """Let the decoder read nothing from the columns that are gone: it begins as it was while they were 0, and learns
+    to read the places that they hold from now on."""
+    gone = torch.ones(bart.width, dtype=torch.bool)
+    gone[list(columns.kept)] = False
+    with torch.no_grad():
+        for layer in bart.model.model.decoder.layers:
+            for projection in (layer.encoder_attn.k_proj, layer.encoder_attn.v_proj):
+                projection.weight[:, gone] = 0.0
+
+
 def with_budget_tokens(source: Path, target: Path, *, length: int) -> Tokens:
     """A copy of a tokenizer that knows the budget tokens."""
     tokenizer = Tokenizer.from_file(str(source))
@@ -170,12 +186,12 @@ def with_budget_tokens(source: Path, target: Path, *, length: int) -> Tokens:
 def write_noisy(
     bundle: Bundle, model: BartForConditionalGeneration, recipe: NoisyRecipe, folder: Path, out: Path
 ) -> Bundle:
-    """A model directory, in half precision, that is told its budget when it rewrites."""
+    """A model directory, in half precision, that is told what is public when it rewrites."""
     facts = replace(
         bundle.facts,
         variant="pr-plus",
         clip=BOUND,
-        told_budget=True,
+        told=True,
         recipe={**bundle.facts.recipe, "noisy": asdict(recipe)},
         figures={},
         version=__version__,

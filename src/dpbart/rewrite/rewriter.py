@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from dpbart import DEFAULT_MODEL, __version__
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import BeamSearch, SplitBart
-from dpbart.models.budget import budget_token
 from dpbart.models.bundle import Bundle
 from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
+from dpbart.models.told import Told
 from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.clipping import Clip, Sensitivity
 from dpbart.privacy.mechanisms import Mechanism, NonPrivate, make_mechanism
@@ -43,6 +43,7 @@ class Rewriter:
     columns: Columns
     clip: Clip
     mechanism: Mechanism
+    told: Told | None = None  # only a model trained under noise is told anything
     search: BeamSearch = field(default_factory=BeamSearch)
     batch_size: int = 32
     entropy: Entropy = field(default_factory=SystemEntropy)
@@ -94,11 +95,11 @@ class Rewriter:
         bundle = Bundle.find(model)
         length = bundle.facts.length if length is None else length
         tokens = Tokens.load(bundle.folder / "tokenizer.json", length=length)
-        search = BeamSearch(beams)
-        if bundle.facts.told_budget:
-            bits = noise.bits(bundle.clip.sensitivity(length * len(bundle.columns.kept)))
-            tokens = replace(tokens, begin=budget_token(bits))
-            search = replace(search, start_id=tokens.id_of(tokens.begin))
+        search, told = BeamSearch(beams), None
+        if bundle.facts.told:
+            told = Told.of(noise, bundle.clip, bundle.columns, length=length)
+            tokens = replace(tokens, begin=told.token)
+            search = replace(search, start_id=tokens.id_of(told.token))
         return cls(
             bundle=bundle,
             tokens=tokens,
@@ -106,6 +107,7 @@ class Rewriter:
             columns=bundle.columns,
             clip=bundle.clip,
             mechanism=noise,
+            told=told,
             search=search,
             batch_size=batch_size,
             entropy=SystemEntropy() if entropy is None else entropy,
@@ -139,7 +141,7 @@ class Rewriter:
         kept = self.columns.keep(latent)  # (batch, length, kept)
         clipped = self.clip.clip(kept)  # bounded; carries its sensitivity
         private = self.mechanism.privatize(clipped, self.entropy)  # private from here on
-        restored = self.columns.restore(private)  # (batch, length, width)
+        restored = self.columns.restore(private, self.told)  # (batch, length, width)
         new_ids = self.bart.decode(restored, self.search)  # (batch, at most length + 1)
         return Rewriting(tuple(self.tokens.decode(new_ids)), private.guarantee, self._recipe(private.recipe))
 

@@ -1,0 +1,57 @@
+"""What a model trained under noise is told: public, and enough to tell budgets and rows apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpbart.models.pruning import Columns
+from dpbart.models.told import TOKENS, Told, budget_token, row_places
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.mechanisms import Gaussian, NonPrivate
+from dpbart.privacy.sampling import SystemEntropy
+
+
+def test_each_budget_has_its_token() -> None:
+    tokens = [budget_token(bits) for bits in (0.0, 0.7, 8, 138, 800, 1e9, math.inf)]
+    assert tokens[0] == tokens[1] == TOKENS[0]
+    assert tokens[-1] == tokens[-2] == TOKENS[-1]
+    assert len(set(tokens)) == 5
+
+
+@pytest.mark.parametrize(("width", "kept"), [(256, 61), (768, 182), (32, 30)])
+@pytest.mark.parametrize("length", [20, 100])
+def test_every_row_has_a_place_of_its_own_in_the_pruned_columns(width: int, kept: int, length: int) -> None:
+    columns = Columns(width, tuple(range(kept)))
+    places = row_places(columns, length=length)
+    assert places.shape == (length, width)
+    assert not places[:, :kept].any()
+    assert np.abs(places).max() <= 1
+    apart = np.linalg.norm(places[:, None] - places[None], axis=-1) + 9 * np.eye(length)
+    assert apart.min() > 0.005
+
+
+def test_a_model_that_lost_no_column_has_no_room_for_places() -> None:
+    assert not row_places(Columns.all(8), length=5).any()
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 250.0, 2500.0])
+@pytest.mark.parametrize("bound", [0.1, 1.0])
+def test_the_noised_columns_have_the_same_power_at_every_budget(epsilon: float, bound: float) -> None:
+    columns, clip = Columns(80, tuple(range(60))), ByValue(bound)
+    mechanism = Gaussian(epsilon, 1e-5)
+    told = Told.of(mechanism, clip, columns, length=20)
+    signal = clip.clip(np.tile([bound, -bound], (4, 20, 30)))  # as strong as the clip lets through
+    received = columns.restore(mechanism.privatize(signal, SystemEntropy()), told).values[..., :60] / bound
+    assert float(np.square(received).mean()) == pytest.approx(1.0, abs=0.1)
+
+
+def test_without_noise_the_kept_columns_come_as_they_are() -> None:
+    columns, clip = Columns(6, (0, 2)), ByValue(1.0)
+    told = Told.of(NonPrivate(), clip, columns, length=3)
+    clipped = clip.clip(np.linspace(-0.9, 0.9, 6).reshape(1, 3, 2))
+    received = columns.restore(NonPrivate().privatize(clipped, SystemEntropy()), told)
+    np.testing.assert_allclose(received.values[..., [0, 2]], clipped.values, rtol=1e-6)
+    np.testing.assert_array_equal(received.values[0][:, [1, 3, 4, 5]], told.places[:, [1, 3, 4, 5]])
