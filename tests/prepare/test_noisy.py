@@ -48,7 +48,7 @@ def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bun
 def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
     columns = Columns(4, (1, 3))
     latent = torch.full((50, 10, 4), 7.0, requires_grad=True)
-    received = NoisyColumns(columns, length=10)(latent, 0.5, 0.8).detach()
+    received = NoisyColumns(columns, length=10)(latent, torch.full((50,), 0.5), torch.full((50,), 0.8)).detach()
     places = torch.from_numpy(row_places(columns, length=10))
     assert torch.equal(received[..., [0, 2]], places[:, [0, 2]].expand(50, 10, 2))
     kept = received[..., [1, 3]]
@@ -58,7 +58,7 @@ def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
 
 def test_a_saturated_entry_still_learns() -> None:
     latent = torch.full((1, 1, 1), 1.8, requires_grad=True)
-    torch.autograd.backward(NoisyColumns(Columns(1, (0,)), length=1)(latent, 0.0, 1.0).sum())
+    torch.autograd.backward(NoisyColumns(Columns(1, (0,)), length=1)(latent, torch.zeros(1), torch.ones(1)).sum())
     assert latent.grad is not None
     assert float(latent.grad) > 0.05  # a hard clip would give 0
 
@@ -93,15 +93,16 @@ def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
         asked.append(real_scale(self, sensitivity))
         return asked[-1]
 
-    def channel(self: NoisyColumns, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
-        given.append(scale)
+    def channel(self: NoisyColumns, latent: torch.Tensor, scale: torch.Tensor, loudness: torch.Tensor) -> torch.Tensor:
+        given.extend(scale.tolist())
         return real_channel(self, latent, scale, loudness)
 
     monkeypatch.setattr(Gaussian, "noise_scale", scale)
     monkeypatch.setattr(NoisyColumns, "__call__", channel)
     train_noisy(tiny, corpus, NoisyRecipe(steps=4, batch_size=8, noiseless=0.0), tmp_path)
-    assert len(given) == 4
-    assert set(given) <= set(asked)
+    assert len(given) == 4 * 8  # one for each text of each step
+    assert len(set(given)) > 8
+    assert set(given) <= {float(np.float32(each)) for each in asked}
 
 
 def test_budgets_are_drawn_from_high_to_the_whole_range() -> None:
@@ -160,17 +161,17 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
     recipe = replace(RECIPE, epsilon_low=500.0, epsilon_high=500.0, steps=1)
     seen: list[npt.NDArray[np.int64]] = []
-    settings: list[float] = []
+    settings: list[torch.Tensor] = []
     real = NoisyColumns.__call__
 
-    def channel(self: NoisyColumns, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
+    def channel(self: NoisyColumns, latent: torch.Tensor, scale: torch.Tensor, loudness: torch.Tensor) -> torch.Tensor:
         settings.append(loudness)
         return real(self, latent, scale, loudness)
 
-    def batch(*, shown: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], start_id: int) -> object:
+    def batch(*, shown: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> object:
         seen.append(shown)
-        assert set(shown[:, 0]) == {start_id}
-        return batch_of(shown=shown, whole=whole, start_id=start_id)
+        assert list(shown[:, 0]) == list(start)
+        return batch_of(shown=shown, whole=whole, start=start)
 
     monkeypatch.setattr(NoisyColumns, "__call__", channel)
     monkeypatch.setattr("dpbart.prepare.noisy.batch_of", batch)
@@ -186,6 +187,6 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     kept = rewriter.columns.keep(rewriter.bart.encode(rewriter.tokens.encode(texts)))
     quiet = NonPrivate().privatize(rewriter.clip.clip(kept), SystemEntropy())
     latent = torch.from_numpy(rewriter.bart.encode(rewriter.tokens.encode(texts)))
-    in_training = real(NoisyColumns(rewriter.columns, length=12), latent, 0.0, settings[0])
+    in_training = real(NoisyColumns(rewriter.columns, length=12), latent, torch.zeros(2), settings[0][:2])
     np.testing.assert_allclose(rewriter.columns.restore(quiet, rewriter.told).values, in_training.numpy(), atol=1e-6)
     assert not any("budget" in text for text in rewriter.rewrite(texts).texts)

@@ -1,6 +1,6 @@
 """DP-BART-PR+: train a pruned model further under clip and noise, so that it learns to write from what is left.
 
-For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each step.
+For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each text.
 The model is told what is public (see models/told.py), and the scale of the noise is asked of the very mechanism that
 rewrites. Training noise is public and may be seeded; it protects nobody.
 """
@@ -35,12 +35,12 @@ BOUND = 1.0  # the latent is rescaled to it; in units of the bound, the noise do
 
 @dataclass(frozen=True)
 class NoisyRecipe:
-    """One budget when both epsilons are the same; otherwise a range, drawn anew in each step."""
+    """One budget when both epsilons are the same; otherwise a range, drawn anew for each text."""
 
     epsilon_low: float = 10.0
     epsilon_high: float = 5000.0
     delta: float = 1e-5
-    noiseless: float = 0.05  # share of the steps without noise
+    noiseless: float = 0.05  # share of the texts without noise
     easing: float = 0.2  # share of the steps over which the weakest budget comes down from the strongest
     gain: float = 1.5  # standard deviation of a column before the clip, in units of the bound, at the start
     steps: int = 8000
@@ -89,13 +89,14 @@ class NoisyColumns:
         self.kept = torch.tensor(columns.kept)
         self.places = torch.from_numpy(row_places(columns, length=length))  # (length, width)
 
-    def __call__(self, latent: torch.Tensor, scale: float, loudness: float) -> torch.Tensor:
+    def __call__(self, latent: torch.Tensor, scale: torch.Tensor, loudness: torch.Tensor) -> torch.Tensor:
+        """Latent (batch, length, width), with the scale of its noise and the loudness of each text, (batch,) each."""
         kept = latent[..., self.kept.to(latent.device)]  # (batch, length, kept)
         smooth = BOUND * torch.tanh(kept / BOUND)
         clipped = smooth + (kept.clamp(-BOUND, BOUND) - smooth).detach()
-        noised = clipped + scale * torch.randn_like(clipped)
+        noised = clipped + scale[:, None, None] * torch.randn_like(clipped)
         received = self.places.to(latent.device).expand_as(latent).clone()
-        received[..., self.kept.to(latent.device)] = loudness * noised
+        received[..., self.kept.to(latent.device)] = loudness[:, None, None] * noised
         return received
 
 
@@ -120,15 +121,16 @@ def train_noisy(
     clip = ByValue(BOUND)
     sensitivity = clip.sensitivity(tokens.length * len(columns.kept))
 
-    def tell(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor | float, ...]:
+    def tell(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         torch.manual_seed(int(random.integers(2**62)))  # the training noise of this step
-        mechanism = recipe.mechanism_at(step, random)
-        told = Told.of(mechanism, clip, columns, length=tokens.length)
-        token = known.id_of(told.token)
+        mechanisms = [recipe.mechanism_at(step, random) for _ in whole]
+        told = [Told.of(each, clip, columns, length=tokens.length) for each in mechanisms]
+        start = np.array([known.id_of(each.token) for each in told])  # (batch,)
         shown = whole.copy()
-        shown[:, 0] = token
-        batch = batch_of(shown=shown, whole=whole, start_id=token)
-        return *batch, mechanism.noise_scale(sensitivity), told.loudness
+        shown[:, 0] = start
+        scale = torch.tensor([each.noise_scale(sensitivity) for each in mechanisms])
+        loudness = torch.tensor([each.loudness for each in told])
+        return *batch_of(shown=shown, whole=whole, start=start), scale.float(), loudness.float()
 
     train(
         Reconstruction(model, NoisyColumns(columns, length=tokens.length)).train(),

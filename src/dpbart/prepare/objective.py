@@ -29,7 +29,9 @@ class Reconstruction(torch.nn.Module):
         self.bart = bart
         self.channel = channel
 
-    def forward(self, shown: torch.Tensor, before: torch.Tensor, whole: torch.Tensor, *setting: float) -> torch.Tensor:
+    def forward(
+        self, shown: torch.Tensor, before: torch.Tensor, whole: torch.Tensor, *setting: torch.Tensor
+    ) -> torch.Tensor:
         """Cross-entropy of writing `whole` from `shown` over tokens that are not padding; all (batch, length).
 
         Args:
@@ -49,8 +51,8 @@ class Reconstruction(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits, whole[counted])
 
 
-def batch_of(*, shown: Ids, whole: Ids, start_id: int) -> tuple[torch.Tensor, ...]:
-    """What `Reconstruction` is given, the decoder's start token put in front of what it writes."""
-    start = np.full_like(whole[:, :1], start_id)
-    before = np.concatenate([start, whole[:, :-1]], axis=1)
+def batch_of(*, shown: Ids, whole: Ids, start: Ids | int) -> tuple[torch.Tensor, ...]:
+    """What `Reconstruction` is given, the decoder's start token (or each text's own) put in front of what it writes."""
+    before = np.roll(whole, 1, axis=1)  # (batch, length)
+    before[:, 0] = start
     return torch.from_numpy(shown), torch.from_numpy(before), torch.from_numpy(whole)

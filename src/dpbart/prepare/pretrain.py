@@ -126,7 +126,7 @@ def pretrain(
 
     def show_corrupted(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         shown = corruption.corrupt(whole, random)
-        return batch_of(shown=shown, whole=whole, start_id=model.config.decoder_start_token_id)
+        return batch_of(shown=shown, whole=whole, start=model.config.decoder_start_token_id)
 
     train(
         Reconstruction(model),

@@ -108,7 +108,7 @@ def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, fo
     start_id = bart.model.config.decoder_start_token_id
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
-        return batch_of(shown=whole, whole=whole, start_id=start_id)
+        return batch_of(shown=whole, whole=whole, start=start_id)
 
     rounds: list[Round] = []
     columns = bundle.columns

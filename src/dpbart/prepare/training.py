@@ -25,7 +25,7 @@ STEPS_BETWEEN_SAVES = 300
 
 Ids = npt.NDArray[np.int64]
 # From the whole texts of a step (batch, length), its own random numbers and its number, what the objective is given.
-MakeBatch = Callable[[Ids, np.random.Generator, int], tuple[torch.Tensor | float, ...]]
+MakeBatch = Callable[[Ids, np.random.Generator, int], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def train(
             batch = make_batch(whole, np.random.default_rng([schedule.seed, 1, step]), step)
             for group in optimizer.param_groups:
                 group["lr"] = schedule.learning_rate_at(step)
-            loss = prepared(*(each.to(accelerator.device) if torch.is_tensor(each) else each for each in batch))
+            loss = prepared(*(each.to(accelerator.device) for each in batch))
             accelerator.backward(loss)
             accelerator.clip_grad_norm_(prepared.parameters(), 1.0)
             optimizer.step()
