@@ -190,3 +190,15 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     in_training = real(NoisyColumns(rewriter.columns, length=12), latent, torch.zeros(2), settings[0][:2])
     np.testing.assert_allclose(rewriter.columns.restore(quiet, rewriter.told).values, in_training.numpy(), atol=1e-6)
     assert not any("budget" in text for text in rewriter.rewrite(texts).texts)
+
+
+def test_a_model_trained_under_noise_can_be_trained_further_for_one_budget(
+    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
+) -> None:
+    pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
+    trained = train_noisy(pruned, corpus, RECIPE, tmp_path / "first")
+    bundle = write_noisy(pruned, trained, RECIPE, tmp_path / "first", tmp_path / "pr-plus")
+    one = NoisyRecipe(epsilon_low=500.0, epsilon_high=500.0, steps=1, batch_size=8, learning_rate=1e-9)
+    further = train_noisy(bundle, corpus, one, tmp_path / "second").state_dict()
+    for name, tensor in SplitBart.load(bundle.folder).model.state_dict().items():
+        torch.testing.assert_close(further[name], tensor, rtol=0, atol=1e-6, msg=name)  # it began where it was

@@ -113,8 +113,9 @@ def train_noisy(
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
-    spread_columns(bart, columns, corpus[:50_000:50].astype(np.int64), gain=recipe.gain)
-    forget_pruned(bart, columns)
+    if not bundle.facts.told:  # one that was trained under noise before goes on as it is
+        spread_columns(bart, columns, corpus[:50_000:50].astype(np.int64), gain=recipe.gain)
+        forget_pruned(bart, columns)
     known = with_budget_tokens(bundle.folder / "tokenizer.json", folder / "tokenizer.json", length=tokens.length)
     torch.manual_seed(recipe.seed)
     model.resize_token_embeddings(known.tokenizer.get_vocab_size(), mean_resizing=False)
