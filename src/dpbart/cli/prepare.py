@@ -236,7 +236,7 @@ def prune(
 @click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
 @click.option("--steps", type=int, default=8000, show_default=True, help="Training steps.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
-@click.option("--learning-rate", type=float, default=7e-4, show_default=True)
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
 def noisy(
     model: str,

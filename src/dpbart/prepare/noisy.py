@@ -45,7 +45,7 @@ class NoisyRecipe:
     gain: float = 1.5  # standard deviation of a column before the clip, in units of the bound, at the start
     steps: int = 8000
     batch_size: int = 32
-    learning_rate: float = 7e-4
+    learning_rate: float = 1e-3
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -170,7 +170,8 @@ def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
         scales = [noise_in_bounds(each.columns, length=length, epsilon=epsilon) for each in rounds]
         right.plot(kept, scales, marker="o", label=f"epsilon {epsilon:,}")
     right.set(ylabel="noise, in units of the bound", yscale="log")
-    right.legend(frameon=False)
+    right.set_ylim(top=4 * right.get_ylim()[1])  # room for the legend
+    right.legend(frameon=False, ncols=2, loc="upper center")
     for axis in (left, right):
         axis.set(xlabel="columns kept")
     figure.savefig(file, dpi=120)
