@@ -56,7 +56,7 @@ class Columns:
         return cls(width, tuple(column for column in range(width) if column not in gone))
 
     def keep(self, latent: Floats) -> Floats:
-        """(batch, length, width) to (batch, length, kept)."""
+        """(batch, positions, width) to (batch, positions, kept)."""
         if latent.shape[-1] != self.width:
             raise BadParameter(
                 f"a latent must be {self.width} wide for these columns, got {latent.shape[-1]}. "
@@ -65,7 +65,7 @@ class Columns:
         return latent[..., list(self.kept)]
 
     def restore(self, private: PrivateLatent) -> PrivateLatent:
-        """(batch, length, kept) to (batch, length, width), 0 where a column was pruned."""
+        """(batch, positions, kept) to (batch, positions, width), 0 where a column was pruned."""
         wide = np.zeros((*private.values.shape[:-1], self.width), dtype=np.float32)
         wide[..., list(self.kept)] = private.values
         return private.post_processed(wide)

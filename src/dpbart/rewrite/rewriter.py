@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from dpbart import DEFAULT_MODEL, __version__
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.budget import budget_token
 from dpbart.models.bundle import Bundle
+from dpbart.models.halves import Halves
+from dpbart.models.loading import load_halves
 from dpbart.models.pruning import Columns
+from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.clipping import Clip, Sensitivity
@@ -39,7 +41,7 @@ class Rewriter:
 
     bundle: Bundle
     tokens: Tokens
-    bart: SplitBart
+    halves: Halves
     columns: Columns
     clip: Clip
     mechanism: Mechanism
@@ -50,15 +52,15 @@ class Rewriter:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise BadParameter(f"batch size must be at least 1, got {self.batch_size}.")
-        if self.tokens.length > self.bart.longest:
+        if self.tokens.length > self.halves.longest:
             raise BadParameter(
-                f"length must be at most {self.bart.longest} for the model '{self.bundle.name}', "
+                f"length must be at most {self.halves.longest} for the model '{self.bundle.name}', "
                 f"got {self.tokens.length}."
             )
-        if self.tokens.size > self.bart.vocabulary:  # else a rare word of a private text would stop the run
+        if self.tokens.size > self.halves.vocabulary:  # else a rare word of a private text would stop the run
             raise NotPrepared(
                 f"the tokenizer of '{self.bundle.name}' must fit its weights, got {self.tokens.size} tokens "
-                f"for {self.bart.vocabulary} embeddings. They belong to different models."
+                f"for {self.halves.vocabulary} embeddings. They belong to different models."
             )
 
     @classmethod
@@ -96,13 +98,13 @@ class Rewriter:
         tokens = Tokens.load(bundle.folder / "tokenizer.json", length=length)
         search = BeamSearch(beams)
         if bundle.facts.told_budget:
-            bits = noise.bits(bundle.clip.sensitivity(length * len(bundle.columns.kept)))
+            bits = noise.bits(bundle.clip.sensitivity(bundle.positions(length) * len(bundle.columns.kept)))
             tokens = replace(tokens, begin=budget_token(bits))
             search = replace(search, start_id=tokens.id_of(tokens.begin))
         return cls(
             bundle=bundle,
             tokens=tokens,
-            bart=SplitBart.load(bundle.folder),
+            halves=load_halves(bundle),
             columns=bundle.columns,
             clip=bundle.clip,
             mechanism=noise,
@@ -114,7 +116,7 @@ class Rewriter:
     @property
     def entries(self) -> int:
         """Noised entries of one text: positions times kept columns."""
-        return self.tokens.length * len(self.columns.kept)
+        return self.bundle.positions(self.tokens.length) * len(self.columns.kept)
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -135,12 +137,12 @@ class Rewriter:
 
     def _rewrite_batch(self, texts: Sequence[str]) -> Rewriting:
         ids = self.tokens.encode(texts)  # (batch, length)
-        latent = self.bart.encode(ids)  # (batch, length, width)
-        kept = self.columns.keep(latent)  # (batch, length, kept)
+        latent = self.halves.encode(ids)  # (batch, positions, width)
+        kept = self.columns.keep(latent)  # (batch, positions, kept)
         clipped = self.clip.clip(kept)  # bounded; carries its sensitivity
         private = self.mechanism.privatize(clipped, self.entropy)  # private from here on
-        restored = self.columns.restore(private)  # (batch, length, width)
-        new_ids = self.bart.decode(restored, self.search)  # (batch, at most length + 1)
+        restored = self.columns.restore(private)  # (batch, positions, width)
+        new_ids = self.halves.decode(restored, self.search, length=self.tokens.length)  # (batch, at most length + 1)
         return Rewriting(tuple(self.tokens.decode(new_ids)), private.guarantee, self._recipe(private.recipe))
 
     def _recipe(self, noise: str) -> str:
