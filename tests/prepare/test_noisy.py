@@ -147,6 +147,6 @@ def test_when_rewriting_both_halves_are_told_the_budget(
         rewriter = Rewriter.load(str(bundle.folder), epsilon=epsilon, beams=2)
         token = rewriter.tokens.id_of(budget_token(rewriter.mechanism.bits(rewriter.sensitivity)))
         assert set(rewriter.tokens.encode(["a child", ""])[:, 0]) == {token}
-        assert rewriter.search.config(rewriter.bart.model, 5).decoder_start_token_id == token
+        assert rewriter.search.config(rewriter.halves.model, 5).decoder_start_token_id == token
         (text,) = rewriter.rewrite(["a child sold nine keys ."]).texts
         assert "budget" not in text

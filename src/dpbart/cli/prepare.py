@@ -14,6 +14,7 @@ from dpbart.cli.options import corpus_option, json_option, out_option, seed_opti
 if TYPE_CHECKING:
     from dpbart.prepare.clip import ClipChoice
 
+
 @click.group()
 def prepare() -> None:
     """Make a model from public text. Never give private text here: a model is published."""

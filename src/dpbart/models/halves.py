@@ -39,9 +39,7 @@ class Halves:
         """A model directory in the Hugging Face format, in single precision whatever it has on disk."""
         transformers_logging.disable_progress_bar()
         try:
-            model, loaded = cls.model_class.from_pretrained(
-                folder, dtype=torch.float32, output_loading_info=True
-            )
+            model, loaded = cls.model_class.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
         except Exception as error:  # a damaged file shows itself in many kinds of error
             raise NotPrepared(f"the weights in '{folder}' cannot be loaded ({type(error).__name__}).") from error
         lacking = sorted(loaded["missing_keys"]) + sorted(str(each[0]) for each in loaded["mismatched_keys"])

@@ -18,7 +18,7 @@ _WORDS = rf"\w+(?=n't\b)|{_ENDINGS}|\w+|[^\w\s]"
 _NEEDLESS_BLANKS = rf" (?={_ENDINGS}|[.,!?;:%)\]}}])|(?<=[(\[{{$#@]) "
 
 
-def word_tokenizer(vocabulary: Mapping[str, int]) -> Tokenizer:
+def word_tokenizer(vocabulary: Mapping[str, int], *, lowercase: bool = True) -> Tokenizer:
     """A tokenizer of these words and ids, the special ones among them.
 
     >>> ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "do": 4, "n't": 5, "go": 6, ",": 7, "ann": 8}
@@ -29,9 +29,8 @@ def word_tokenizer(vocabulary: Mapping[str, int]) -> Tokenizer:
     "don't go, ann"
     """
     tokenizer = Tokenizer(models.WordLevel(dict(vocabulary), unk_token="<unk>"))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace("’", "'"), normalizers.Lowercase()]
-    )
+    steps = [normalizers.NFKC(), normalizers.Replace("’", "'"), *([normalizers.Lowercase()] if lowercase else [])]
+    tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), behavior="removed", invert=True)
     tokenizer.decoder = decoders.Sequence(
         [decoders.WordPiece(cleanup=False), decoders.Fuse(), decoders.Replace(Regex(_NEEDLESS_BLANKS), "")]

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from tokenizers import Tokenizer, trainers
 
 from dpbart.errors import BadParameter
-from dpbart.models.adept import AdeptConfig, AdeptForGeneration
+from dpbart.models.adept import AdeptConfig, AdeptForGeneration, Decoder, Encoder
 from dpbart.models.bundle import ADEPT, Bundle, ModelFacts, save_bundle
 from dpbart.models.text import SHORTEST, Tokens
 from dpbart.models.words import SPECIAL_WORDS, word_tokenizer
@@ -91,7 +91,7 @@ class Reconstruction(torch.nn.Module):
 
 def into_ball(latent: torch.Tensor, radius: float) -> torch.Tensor:
     """`ByNorm(radius)` with a gradient: (batch, 1, width), each row at most so long."""
-    length = latent.norm(dim=2, keepdim=True)  # (batch, 1, 1)
+    length: torch.Tensor = torch.linalg.vector_norm(latent, dim=2, keepdim=True)  # (batch, 1, 1)
     return latent * (radius / length.clamp(min=radius))
 
 
@@ -119,10 +119,12 @@ def new_adept(recipe: AdeptRecipe, tokens: Tokens, vectors: WordVectors | None) 
         eos_token_id=tokens.id_of("</s>"),
     )
     model = AdeptForGeneration(config)
+    halves: tuple[Encoder, Decoder] = (model.encoder, model.decoder)
     with torch.no_grad():
-        for half in (model.encoder, model.decoder):
+        for half in halves:
             # A forget gate that begins open lets gradients through all positions: Jozefowicz et al. 2015.
-            half.rnn.bias_ih_l0[recipe.hidden : 2 * recipe.hidden] = 1.0  # gates stand in the order i, f, g, o
+            forget = slice(recipe.hidden, 2 * recipe.hidden)  # of the gates i, f, g, o
+            half.rnn.get_parameter("bias_ih_l0")[forget] = 1.0
             if vectors is not None:
                 half.embeds.weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.values)
     return model
