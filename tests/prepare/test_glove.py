@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,12 @@ VOCABULARY = {"<unk>": 0, "apple": 3, "the": 5, "absent": 4}
 
 def stored(folder: Path, ending: str, text: str = LINES) -> Path:
     file = folder / f"vectors{ending}"
-    packed = {".txt": bytes, ".txt.gz": gzip.compress, ".txt.zst": zstandard.ZstdCompressor().compress}[ending]
-    file.write_bytes(packed(text.encode()))
+    packed: dict[str, Callable[[bytes], bytes]] = {
+        ".txt": bytes,
+        ".txt.gz": gzip.compress,
+        ".txt.zst": zstandard.ZstdCompressor().compress,
+    }
+    file.write_bytes(packed[ending](text.encode()))
     return file
 
 
@@ -25,7 +30,7 @@ def stored(folder: Path, ending: str, text: str = LINES) -> Path:
 def test_known_words_get_their_vectors(tmp_path: Path, ending: str) -> None:
     vectors = read_glove(stored(tmp_path, ending), VOCABULARY, dimension=3)
     assert vectors.ids.tolist() == [3, 5]
-    np.testing.assert_allclose(vectors.values, [[1, 2, 3], [0.5, -1, 0.02]])
+    np.testing.assert_allclose(vectors.values, np.array([[1, 2, 3], [0.5, -1, 0.02]]))
 
 
 def test_a_file_that_knows_none_of_the_words_gives_none(tmp_path: Path) -> None:

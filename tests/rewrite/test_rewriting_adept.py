@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,10 +61,9 @@ def test_what_the_decoder_sees_of_a_text_is_noised_in_every_entry(
     seen: list[torch.Tensor] = []
     real = AdeptForGeneration.forward
 
-    def watch(self: AdeptForGeneration, **given: object) -> object:
+    def watch(self: AdeptForGeneration, **given: Any) -> object:
         assert set(given) == {"decoder_input_ids", "encoder_outputs", "return_dict"}
-        outputs = given["encoder_outputs"]
-        seen.append(outputs.last_hidden_state)  # type: ignore[attr-defined]
+        seen.append(given["encoder_outputs"].last_hidden_state)
         return real(self, **given)
 
     monkeypatch.setattr(AdeptForGeneration, "forward", watch)
