@@ -10,6 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from dpbart.cli import cli
+from dpbart.cli.adept import figures_of
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
@@ -140,6 +141,12 @@ def test_copies_are_scored_against_what_was_read_and_against_the_text() -> None:
     assert replace(copies, written=copies.fitting).bleu == pytest.approx(100)
     assert replace(copies, written=copies.fitting).bleu_of_whole < 90
     assert replace(copies, written=[text.lower() for text in texts]).bleu_of_whole == pytest.approx(100)
+
+
+def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
+    long = " ".join(["word"] * 13)
+    assert set(figures_of(Copies([long], [long], [long]))) == {"all_texts"}
+    assert set(figures_of(Copies(["word"], ["word"], ["word"]))) == {"all_texts", "up_to_12_words"}
 
 
 def test_what_is_only_for_bart_refuses_an_adept(

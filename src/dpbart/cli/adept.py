@@ -81,7 +81,7 @@ def adept(
         return  # one of several processes: the first writes
     bundle = write_adept(trained, training, files, recipe, glove, out)
     copies = Copier.load(bundle).copy(held_out, bundle.clip)
-    figures = {"all_texts": _figures(copies), f"up_to_{SHORT}_words": _figures(copies.up_to(SHORT))}
+    figures = figures_of(copies)
     bundle.record(figures=figures)
     if as_json:
         click.echo(json.dumps(figures))
@@ -96,9 +96,15 @@ def adept(
     click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon 250 --model {out}")
 
 
-def _figures(copies: Copies) -> dict[str, float]:
+def figures_of(copies: Copies) -> dict[str, dict[str, float]]:
+    """Of all texts, and of the short ones if there are any."""
+    parts = {"all_texts": copies, f"up_to_{SHORT}_words": copies.up_to(SHORT)}
     return {
-        "held_out_texts": len(copies.texts),
-        "bleu": round(copies.bleu, 2),
-        "bleu_of_whole": round(copies.bleu_of_whole, 2),
+        name: {
+            "held_out_texts": len(each.texts),
+            "bleu": round(each.bleu, 2),
+            "bleu_of_whole": round(each.bleu_of_whole, 2),
+        }
+        for name, each in parts.items()
+        if each.texts
     }

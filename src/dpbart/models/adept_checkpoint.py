@@ -2,7 +2,8 @@
 
 The words come from `word2idx.json`, or else from `vocab.npy`, which is never unpickled. (`embeds.npy`, the vectors that
 training began with, is not needed: the trained ones are among the weights.) Ids 0 to 3 are PAD, UNK, SOS and EOS,
-whatever they are called there, and become our special tokens under the same ids.
+whatever they are called there, and become our special tokens under the same ids. Texts are split into words as
+models/words.py does it, in lower case unless the vocabulary has capitals.
 """
 
 from __future__ import annotations
