@@ -51,12 +51,13 @@ def noise_against_decoding(rewriter: Rewriter) -> bool:
     clipped = ByValue(0.1).clip(latent)
     texts = [TEXT] * BATCH
     private = rewriter.mechanism.privatize(
-        rewriter.clip.clip(rewriter.columns.keep(rewriter.bart.encode(rewriter.tokens.encode(texts)))), SystemEntropy()
+        rewriter.clip.clip(rewriter.columns.keep(rewriter.halves.encode(rewriter.tokens.encode(texts)))),
+        SystemEntropy(),
     )
     restored = rewriter.columns.restore(private)
     noise, decoding = in_turns(
         lambda: Gaussian(500, 1e-5).privatize(clipped, SystemEntropy()),
-        lambda: rewriter.bart.decode(restored, rewriter.search),
+        lambda: rewriter.halves.decode(restored, rewriter.search, length=rewriter.tokens.length),
     )
     print(f"noise for {BATCH} x {PAPER_ENTRIES} entries {1000 * noise:.1f} ms, decoding them {1000 * decoding:.0f} ms")
     return report("noise / decoding, beam 10", noise / decoding, 0.05, at_most=True)
@@ -65,13 +66,13 @@ def noise_against_decoding(rewriter: Rewriter) -> bool:
 def pipeline_against_generate(rewriter: Rewriter) -> bool:
     texts = [TEXT] * BATCH * 2
     ids = torch.from_numpy(rewriter.tokens.encode(texts))
-    config = rewriter.search.config(rewriter.bart.model, new_tokens=ids.shape[1])
+    config = rewriter.search.config(rewriter.halves.model, new_tokens=ids.shape[1])
 
     @torch.inference_mode()
     def generate() -> None:
         for batch in ids.split(BATCH):
             everywhere = torch.ones_like(batch)
-            rewriter.bart.model.generate(input_ids=batch, attention_mask=everywhere, generation_config=config)
+            rewriter.halves.model.generate(input_ids=batch, attention_mask=everywhere, generation_config=config)
 
     bare, whole = in_turns(generate, lambda: rewriter.rewrite(texts))
     print(f"generate {len(texts) / bare:.1f} texts/s, rewrite {len(texts) / whole:.1f} texts/s")

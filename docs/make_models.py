@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent
 CELLS = DOCS / "models.json"
 EPSILONS = (10, 50, 100, 250, 500, 750, 1000, 2500, math.inf)
 DELTA = 1e-5
-MODELS = ["mini", "mini-pr", "mini-pr-plus"]
+MODELS = ["mini-adept", "mini", "mini-pr", "mini-pr-plus"]
 OWN_BUDGET = "PR+ trained for that budget"
 SURPRISED = "mini-pr-plus"  # the model whose distance to the limit is told
 SAMPLES = (  # made up for this page
@@ -65,11 +65,11 @@ def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:
 @torch.inference_mode()
 def surprise(rewriter: Rewriter, texts: list[str]) -> float:
     """Bits that the decoder still needs to write a text, once it has its private latent: the mean over the texts."""
-    model, start = rewriter.bart.model, rewriter.search.start_id
+    model, start = rewriter.halves.model, rewriter.search.start_id
     nats = 0.0
     for first in range(0, len(texts), 64):
         ids = rewriter.tokens.encode(texts[first : first + 64])  # (batch, length)
-        clipped = rewriter.clip.clip(rewriter.columns.keep(rewriter.bart.encode(ids)))
+        clipped = rewriter.clip.clip(rewriter.columns.keep(rewriter.halves.encode(ids)))
         private = rewriter.columns.restore(rewriter.mechanism.privatize(clipped, rewriter.entropy), rewriter.told)
         before = np.concatenate([np.full_like(ids[:, :1], start), ids[:, :-1]], axis=1)
         before[:, 1] = rewriter.tokens.id_of("<s>")  # what is written first, whatever the encoder was told

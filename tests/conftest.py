@@ -9,10 +9,12 @@ import pytest
 
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
+from dpbart.prepare.adept import AdeptRecipe, TrainedAdept, count_words, new_adept, write_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.pretrain import PretrainRecipe, new_bart, train_tokenizer, write_bundle
 
 TINY = PretrainRecipe(length=12, vocabulary=400, width=32, layers=1, heads=2, batch_size=8, steps=6, warmup=2)
+TINY_ADEPT = AdeptRecipe(length=12, vocabulary=60, embedding=8, hidden=16, batch_size=8, steps=6, warmup=2)
 SUBJECTS = ("the nurse", "a farmer", "my neighbour", "the old captain", "our teacher", "a child", "the baker")
 VERBS = ("found", "sold", "painted", "forgot", "carried", "repaired", "described")
 OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
@@ -38,6 +40,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...
     model = new_bart(TINY, Tokens.load(tokenizer, length=TINY.length))
     bundle = write_bundle(model, tokenizer, corpus, TINY, folder / "tiny")
     return bundle.record(figures={}, clip=0.5)
+
+
+@pytest.fixture(scope="session")
+def tiny_adept(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...]) -> Bundle:
+    """An untrained ADePT of 16 + 16 columns that reads 12 ids, as a complete bundle."""
+    folder = tmp_path_factory.mktemp("tiny-adept")
+    count_words(corpus, TINY_ADEPT).save(str(folder / "tokenizer.json"))
+    tokens = Tokens.load(folder / "tokenizer.json", length=TINY_ADEPT.length)
+    trained = TrainedAdept(new_adept(TINY_ADEPT, tokens, None), known_words=0)
+    return write_adept(trained, folder, corpus, TINY_ADEPT, None, folder / "tiny-adept")
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import BUNDLED, Bundle
+from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import NonPrivate, PrivateLatent
@@ -40,7 +41,7 @@ def mini() -> SplitBart:
 @pytest.mark.parametrize("beams", [1, 4, 10])
 def test_the_two_halves_write_exactly_what_the_whole_model_writes(mini: SplitBart, beams: int) -> None:
     ids = Tokens.load(BUNDLED / "mini" / "tokenizer.json", length=20).encode(TEXTS)
-    halves = mini.decode(unchanged(mini.encode(ids)), BeamSearch(beams))
+    halves = mini.decode(unchanged(mini.encode(ids)), BeamSearch(beams), length=20)
     whole = mini.model.generate(
         input_ids=torch.from_numpy(ids),
         attention_mask=torch.ones(ids.shape, dtype=torch.int64),  # every position, as rewriting does
@@ -57,7 +58,7 @@ def test_padding_is_seen_like_any_other_token(mini: SplitBart) -> None:
 
 
 def test_the_decoder_takes_a_private_latent_and_nothing_of_the_text() -> None:
-    assert list(inspect.signature(SplitBart.decode).parameters) == ["self", "private", "search"]
+    assert list(inspect.signature(SplitBart.decode).parameters) == ["self", "private", "search", "length"]
 
 
 def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mini: SplitBart) -> None:
@@ -65,7 +66,7 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mi
     short, long = mini.encode(tokens.encode(["Rain."])), mini.encode(tokens.encode([TEXTS[2]]))
     same = np.random.default_rng(0).normal(size=short.shape).astype(np.float32)
     after_short, after_long = (
-        mini.decode(unchanged(latent).post_processed(same), BeamSearch(4)) for latent in (short, long)
+        mini.decode(unchanged(latent).post_processed(same), BeamSearch(4), length=20) for latent in (short, long)
     )
     np.testing.assert_array_equal(after_short, after_long)
 
@@ -90,7 +91,7 @@ def test_a_models_own_decoding_settings_do_not_slip_in() -> None:
     meddled.generation_config.forced_bos_token_id = 7
     latent = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
     cpu = torch.device("cpu")
-    a, b = (SplitBart(model, cpu).decode(unchanged(latent), BeamSearch(3)) for model in (plain, meddled))
+    a, b = (SplitBart(model, cpu).decode(unchanged(latent), BeamSearch(3), length=16) for model in (plain, meddled))
     np.testing.assert_array_equal(a, b)
 
 
@@ -100,7 +101,7 @@ def test_any_width_and_length_goes_through(tiny: Bundle) -> None:
     for length in (3, 7, 12):
         latent = bart.encode(np.full((2, length), 5))
         assert latent.shape == (2, length, 32)
-        assert bart.decode(unchanged(latent), BeamSearch(2)).shape[1] <= length + 1
+        assert bart.decode(unchanged(latent), BeamSearch(2), length=length).shape[1] <= length + 1
 
 
 @pytest.mark.parametrize("beams", [0, 101])

@@ -8,6 +8,7 @@ import pytest
 from dpbart.models.bundle import Bundle
 from dpbart.prepare.clip import ENOUGH, MULTIPLES, LatentStatistics, choose_clip
 from dpbart.prepare.quality import UNCLIPPED, Copier
+from dpbart.privacy.clipping import ByValue, Clip
 
 
 def test_statistics_of_known_values() -> None:
@@ -23,10 +24,14 @@ def test_statistics_of_known_values() -> None:
 def test_the_smallest_bound_that_keeps_enough_is_chosen(tiny: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     copier = Copier.load(tiny)
 
-    def bleu(self: Copier, texts: Sequence[str], *, bound: float = UNCLIPPED) -> float:
-        return 100.0 if bound == UNCLIPPED else min(100.0, 120 * bound)  # grows with the bound
+    class Scored:
+        def __init__(self, bleu: float) -> None:
+            self.bleu = bleu
 
-    monkeypatch.setattr(Copier, "bleu", bleu)
+    def copy(self: Copier, texts: Sequence[str], clip: Clip) -> Scored:
+        return Scored(100.0 if clip == UNCLIPPED else min(100.0, 120 * clip.bound))  # grows with the bound
+
+    monkeypatch.setattr(Copier, "copy", copy)
     choice = choose_clip(copier, ["the nurse found an apple ."])
     assert choice.tried[choice.chosen] >= ENOUGH * 100
     assert all(score < ENOUGH * 100 for bound, score in choice.tried.items() if bound < choice.chosen)
@@ -36,5 +41,6 @@ def test_the_smallest_bound_that_keeps_enough_is_chosen(tiny: Bundle, monkeypatc
 def test_without_a_clip_the_copy_is_what_the_model_writes(tiny: Bundle) -> None:
     copier = Copier.load(tiny)
     texts = ["the nurse found an apple .", "a child sold nine keys ."]
-    assert 0 <= copier.bleu(texts) <= 100
-    assert copier.bleu(texts) == copier.bleu(texts, bound=1e5)
+    unclipped = copier.copy(texts, UNCLIPPED)
+    assert 0 <= unclipped.bleu <= 100
+    assert unclipped == copier.copy(texts, ByValue(1e5))

@@ -183,10 +183,10 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     texts = ["a child sold nine keys .", ""]
     token = int(seen[0][0, 0])
     assert set(rewriter.tokens.encode(texts)[:, 0]) == {token}
-    assert rewriter.search.config(rewriter.bart.model, 5).decoder_start_token_id == token
-    kept = rewriter.columns.keep(rewriter.bart.encode(rewriter.tokens.encode(texts)))
+    assert rewriter.search.config(rewriter.halves.model, 5).decoder_start_token_id == token
+    kept = rewriter.columns.keep(rewriter.halves.encode(rewriter.tokens.encode(texts)))
     quiet = NonPrivate().privatize(rewriter.clip.clip(kept), SystemEntropy())
-    latent = torch.from_numpy(rewriter.bart.encode(rewriter.tokens.encode(texts)))
+    latent = torch.from_numpy(rewriter.halves.encode(rewriter.tokens.encode(texts)))
     in_training = real(NoisyColumns(rewriter.columns, length=12), latent, torch.zeros(2), settings[0][:2])
     np.testing.assert_allclose(rewriter.columns.restore(quiet, rewriter.told).values, in_training.numpy(), atol=1e-6)
     assert not any("budget" in text for text in rewriter.rewrite(texts).texts)

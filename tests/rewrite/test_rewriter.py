@@ -11,8 +11,9 @@ from tokenizers import Tokenizer
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
+from dpbart.models.search import BeamSearch
 from dpbart.privacy.mechanisms import PrivateLatent
 from dpbart.privacy.sampling import ReplaySeed
 
@@ -36,9 +37,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]
     seen: list[PrivateLatent] = []
     real = SplitBart.decode
 
-    def watch(self: SplitBart, private: PrivateLatent, search: BeamSearch) -> npt.NDArray[np.int64]:
+    def watch(self: SplitBart, private: PrivateLatent, search: BeamSearch, *, length: int) -> npt.NDArray[np.int64]:
         seen.append(private)
-        written.append(real(self, private, search))
+        written.append(real(self, private, search, length=length))
         return written[-1]
 
     monkeypatch.setattr(SplitBart, "decode", watch)
@@ -96,7 +97,7 @@ def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, deco
 
 def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, width=64, kept=(0, 63)).write(tiny_copy)
-    with pytest.raises(NotPrepared, match=r"a model 64 wide \(dpbart.json\), but its BART is 32 wide"):
+    with pytest.raises(NotPrepared, match=r"a model 64 wide \(dpbart.json\), but its weights are 32 wide"):
         Rewriter.load(str(tiny_copy), epsilon=10)
 
 

@@ -61,19 +61,26 @@ def show(model: str, as_json: bool) -> None:
 @models.command("import")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory to make.")
-@click.option("--base", required=True, help="BART directory or hub id that gives config and tokenizer.")
+@click.option("--base", help="For a BART: directory or hub id that gives config and tokenizer.")
 @click.option(
     "--pruned",
     type=click.Path(path_type=Path),
-    help="The authors' file of pruned columns, such as k_prune_neurons_0_4.pt.",
+    help="For a BART: the authors' file of pruned columns, such as k_prune_neurons_0_4.pt.",
 )
-@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry (the paper's).")
+@click.option(
+    "--clip", type=float, help="Bound; the paper's by default: 0.1 on each entry of a BART, 5 on an ADePT's L2 norm."
+)
 @click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text (the paper's).")
-def import_model(source: Path, out: Path, base: str, pruned: Path | None, clip: float, length: int) -> None:
-    """Bring in a checkpoint of the paper's authors as a model directory.
+def import_model(
+    source: Path, out: Path, base: str | None, pruned: Path | None, clip: float | None, length: int
+) -> None:
+    """Bring in a checkpoint of the paper's authors, BART or ADePT, as a model directory.
+
+    An ADePT's word2idx.json (or vocab.npy) must stand beside it. Nothing is unpickled.
 
     \b
         dpbart models import checkpoint.pt --base facebook/bart-base --pruned k_prune_neurons_0_4.pt --out models/pr
+        dpbart models import adept/checkpoint.pt --out models/adept
     """
     from dpbart.models.checkpoint import import_checkpoint
 

@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.adept import adept
+from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
+
 if TYPE_CHECKING:
     from dpbart.prepare.clip import ClipChoice
-
-corpus_option = click.option(
-    "--corpus",
-    "corpus",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    required=True,
-    help="Public text, one a line: a .txt, .txt.gz or .txt.zst file, or a folder of them; may be repeated.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
 
 
 @click.group()
@@ -28,9 +20,12 @@ def prepare() -> None:
     """Make a model from public text. Never give private text here: a model is published."""
 
 
+prepare.add_command(adept)
+
+
 @prepare.command()
 @corpus_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@out_option
 @click.option("--steps", type=int, default=8000, show_default=True, help="Training steps; may be raised later.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
 @click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text.")
@@ -40,7 +35,7 @@ def prepare() -> None:
 @click.option("--heads", type=int, default=4, show_default=True, help="Attention heads.")
 @click.option("--learning-rate", type=float, default=1e-3, show_default=True)
 @click.option("--corrupted", type=float, default=0.25, show_default=True, help="Share of the texts shown corrupted.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+@seed_option
 @texts_option
 @json_option
 def pretrain(
@@ -69,7 +64,7 @@ def pretrain(
     """
     from dpbart.prepare.corpus import find_corpus, held_out_texts
     from dpbart.prepare.pretrain import PretrainRecipe, pretrain, write_bundle
-    from dpbart.prepare.quality import Copier
+    from dpbart.prepare.quality import UNCLIPPED, Copier
 
     recipe = PretrainRecipe(
         length=length,
@@ -90,7 +85,7 @@ def pretrain(
     if trained is None:
         return  # one of several processes: the first writes
     bundle = write_bundle(trained, training / "tokenizer.json", files, recipe, out)
-    bleu = Copier.load(bundle).bleu(held_out)
+    bleu = Copier.load(bundle).copy(held_out, UNCLIPPED).bleu
     figures = {"held_out_texts": texts, "bleu_unclipped": round(bleu, 2)}
     bundle.record(figures=figures)
     if as_json:
@@ -123,6 +118,7 @@ def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> No
     from dpbart.prepare.quality import Copier
 
     bundle = Bundle.at(model)
+    bundle.require_bart("its clip is part of its training. Train another with: dpbart prepare adept --clip")
     choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
     draw_clip(choice, bundle.folder / "clip.png")
     figures = _clip_figures(choice, texts)
@@ -156,7 +152,7 @@ def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
 @prepare.command()
 @click.option("-m", "--model", required=True, help="Model to prune: bundled name, directory, or hub id.")
 @corpus_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@out_option
 @click.option("--rounds", type=int, default=6, show_default=True, help="Rounds of choosing and training.")
 @click.option("--steps", type=int, default=500, show_default=True, help="Training steps in a round.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
@@ -170,7 +166,7 @@ def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
 @click.option("--layer", type=int, default=0, show_default=True, help="Decoder layer whose projection is read.")
 @click.option("--clip", type=float, help="Bound in training; twice the model's own by default (bart-base: 0.2).")
 @click.option("--round", "chosen", type=int, help="Rewrite with this round's columns; the last but one by default.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+@seed_option
 @texts_option
 def prune(
     model: str,
@@ -225,7 +221,7 @@ def prune(
 @prepare.command()
 @click.option("-m", "--model", required=True, help="Pruned model: bundled name or directory.")
 @corpus_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+@out_option
 @click.option(
     "--epsilon-range",
     type=(float, float),
@@ -237,7 +233,7 @@ def prune(
 @click.option("--steps", type=int, default=8000, show_default=True, help="Training steps.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
 @click.option("--learning-rate", type=float, default=1e-3, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise.")
+@seed_option
 def noisy(
     model: str,
     corpus: tuple[Path, ...],

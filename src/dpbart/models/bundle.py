@@ -1,4 +1,4 @@
-"""A model directory: BART in the Hugging Face format, plus `dpbart.json`, which says how to make it private.
+"""A model directory: BART or ADePT in the Hugging Face format, plus `dpbart.json`, which says how to make it private.
 
 One door for all: a name that ships with the package, a directory, or a Hugging Face hub id.
 """
@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 from dpbart import __version__
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.pruning import Columns
-from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.clipping import ByNorm, ByValue, Clip
 
 if TYPE_CHECKING:
-    from transformers import BartForConditionalGeneration
+    from transformers import PreTrainedModel
 
 BUNDLED = Path(__file__).parent / "bundled"
 FACTS_FILE = "dpbart.json"
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 FORMAT = 1
+ADEPT = "adept"  # the variant, and the model_type of its config.json
 
 # Published BARTs whose clip is known: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
 KNOWN_CLIPS = {"facebook/bart-base": 0.1}
@@ -35,9 +36,9 @@ class ModelFacts:
     """What `dpbart.json` holds: all of it public, all of it frozen before any private text is seen."""
 
     variant: str  # clv, pr, pr-plus or adept
-    length: int  # positions of a latent
+    length: int  # ids of a text
     width: int  # columns of a latent before pruning
-    clip: float | None = None  # bound on each entry, in units of the latent; None until it is chosen
+    clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
     told: bool = False  # whether it is told its budget and the place of each row (models/told.py)
     corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
@@ -111,23 +112,37 @@ class Bundle:
             )
         if not (folder / FACTS_FILE).is_file():
             return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
-        facts, width = ModelFacts.read(folder / FACTS_FILE), _width_of_bart(folder)
+        facts, (kind, width) = ModelFacts.read(folder / FACTS_FILE), _kind_and_width(folder)
+        if (facts.variant == ADEPT) != (kind == ADEPT):  # its latent would be clipped the wrong way
+            raise NotPrepared(
+                f"'{folder}' does not fit together: its variant is {facts.variant!r} (dpbart.json), "
+                f"but its model_type {kind!r} (config.json)."
+            )
         if facts.width != width:
             raise NotPrepared(
                 f"'{folder}' does not fit together: its columns are those of a model {facts.width} wide "
-                f"(dpbart.json), but its BART is {width} wide (config.json)."
+                f"(dpbart.json), but its weights are {width} wide (config.json)."
             )
         return cls(name, folder, facts)
 
     @property
-    def clip(self) -> ByValue:
+    def clip(self) -> Clip:
         """The bound that the model's latent is clipped to."""
         if self.facts.clip is None:
             raise NotPrepared(
                 f"'{self.name}' has no clip yet: every model's latent has its own scale. "
                 f"Measure it on public text and choose with: dpbart prepare clip --model {self.folder} --corpus FILES"
             )
-        return ByValue(self.facts.clip)
+        return ByNorm(self.facts.clip) if self.facts.variant == ADEPT else ByValue(self.facts.clip)
+
+    def positions(self, length: int) -> int:
+        """Rows of the latent of a text of so many ids: ADePT's whole text is one."""
+        return 1 if self.facts.variant == ADEPT else length
+
+    def require_bart(self, why: str) -> None:
+        """Refuse an ADePT where only a BART will do."""
+        if self.facts.variant == ADEPT:
+            raise NotPrepared(f"'{self.name}' is an ADePT, but {why}")
 
     @property
     def columns(self) -> Columns:
@@ -151,7 +166,7 @@ class Bundle:
         return digest.hexdigest()[:12]
 
 
-def save_bundle(model: BartForConditionalGeneration, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
+def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
     """Write a model directory, its weights in the precision they have."""
     out.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(out)
@@ -163,20 +178,23 @@ def save_bundle(model: BartForConditionalGeneration, tokenizer: Path, facts: Mod
 
 def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
     """Facts of a BART directory that was not made here: all columns, the paper's length."""
-    return ModelFacts(
-        variant="clv", length=length, width=_width_of_bart(folder), clip=clip, recipe={"imported": source}
-    )
+    kind, width = _kind_and_width(folder)
+    if kind == ADEPT:
+        raise NotPrepared(f"'{folder}' is an ADePT, and its {FACTS_FILE} with the clip of its training is missing.")
+    return ModelFacts(variant="clv", length=length, width=width, clip=clip, recipe={"imported": source})
 
 
-def _width_of_bart(folder: Path) -> int:
+def _kind_and_width(folder: Path) -> tuple[str, int]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         kind, width = config["model_type"], config.get("d_model")
     except (ValueError, KeyError, TypeError) as error:
         raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
-    if kind != "bart" or type(width) is not int:
-        raise NotPrepared(f"'{folder}' is not a BART: config.json says model_type {kind!r}, d_model {width!r}.")
-    return width
+    if kind not in ("bart", ADEPT) or type(width) is not int:
+        raise NotPrepared(
+            f"'{folder}' is not a BART or an ADePT: config.json says model_type {kind!r}, d_model {width!r}."
+        )
+    return kind, width
 
 
 def bundled_names() -> list[str]:

@@ -1,7 +1,7 @@
 """The paper's authors' own checkpoints, made into a model directory.
 
 A `torch.save` dictionary whose `model_state_dict` holds a BART under the prefix `model.`, its output layer untied
-from the embeddings; beside it files of pruned columns. Nothing in it is executed: `weights_only=True`.
+from the embeddings, beside it files of pruned columns; or an ADePT (see adept_checkpoint.py).
 """
 
 from __future__ import annotations
@@ -13,73 +13,57 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.adept_checkpoint import import_adept, is_adept
 from dpbart.models.bundle import Bundle, plain_facts, save_bundle
 from dpbart.models.pruning import Columns
+from dpbart.models.state import State, load_state, read_plain, read_state
 from dpbart.models.text import SHORTEST
 
-PREFIX = "model."
-NAMED = 5  # differing keys that a message names
+BART_CLIP = 0.1  # the paper's, by value
+ADEPT_CLIP = 5.0  # the paper's, by norm
 
 
 def import_checkpoint(
-    source: Path, *, base: str, pruned_file: Path | None, clip: float, length: int, out: Path
+    source: Path, *, base: str | None, pruned_file: Path | None, clip: float | None, length: int, out: Path
 ) -> Bundle:
-    """Weights from `source`, config and tokenizer from `base`, kept columns from `pruned_file`, into `out`."""
+    """Weights from `source` into `out`.
+
+    A BART takes config and tokenizer from `base` and its kept columns from `pruned_file`; an ADePT its words from the
+    folder of `source`. Without a `clip`, the paper's for the kind that it is.
+    """
     if out.exists():
         raise NotPrepared(f"'{out}' exists. Choose another --out, or remove it.")
-    folder = Bundle.find(base).folder
-    config = BartConfig.from_pretrained(folder, tie_word_embeddings=False)
-    if not SHORTEST <= length <= config.max_position_embeddings:
-        raise BadParameter(f"length must be from {SHORTEST} to {config.max_position_embeddings}, got {length}.")
-    facts = plain_facts(folder, clip=clip, source=source.name, length=length)
-    if pruned_file is not None:
-        columns = Columns.without(read_pruned_columns(pruned_file), width=facts.width)
-        facts = replace(facts, variant="pr", kept=columns.kept)
-    model = BartForConditionalGeneration(config)
-    _load(model, _read_state(source), source)
-    return save_bundle(model, folder / "tokenizer.json", facts, out)
+    state = read_state(source)
+    if is_adept(state):
+        if base is not None or pruned_file is not None:
+            raise BadParameter(f"'{source}' holds an ADePT, which has no base and no pruned columns. Leave them out.")
+        return import_adept(state, source, clip=ADEPT_CLIP if clip is None else clip, length=length, out=out)
+    if base is None:
+        raise BadParameter(f"'{source}' holds a BART, which needs its base. Pass --base facebook/bart-base.")
+    return _import_bart(
+        state, source, Bundle.find(base), pruned_file, clip=BART_CLIP if clip is None else clip, length=length, out=out
+    )
 
 
 def read_pruned_columns(file: Path) -> list[int]:
     """The authors' index file: one sorted int64 tensor of the columns that were pruned."""
-    pruned = _read_plain(file)
+    pruned = read_plain(file)
     if not isinstance(pruned, torch.Tensor) or pruned.dim() != 1 or pruned.dtype != torch.int64:
         raise NotPrepared(f"'{file}' must hold one list of int64 column indices, as k_prune_neurons_0.pt does.")
     return [int(column) for column in pruned]
 
 
-def _read_state(source: Path) -> dict[str, torch.Tensor]:
-    held = _read_plain(source)
-    state = held.get("model_state_dict") if isinstance(held, dict) else None
-    if state is None:
-        raise NotPrepared(f"'{source}' must hold 'model_state_dict', as the authors' checkpoints do; it does not.")
-    if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
-        raise NotPrepared(f"'model_state_dict' in '{source}' must map names to tensors; it does not.")
-    return {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
-
-
-def _read_plain(file: Path) -> object:
-    """Tensors and plain values of a `torch.save` file, from whichever device; nothing in it is executed."""
-    try:
-        held: object = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise NotPrepared(f"'{file}' does not exist. Check the path.") from None
-    except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
-        raise NotPrepared(f"'{file}' is not a file of plain tensors: torch cannot read it safely.") from error
-    return held
-
-
-def _load(model: BartForConditionalGeneration, state: dict[str, torch.Tensor], source: Path) -> None:
-    """Every key must be there, none may be left over, and every shape must fit."""
-    wanted = model.state_dict()
-    problems = [f"{name} is missing" for name in wanted.keys() - state.keys()]
-    problems += [f"{name} is unknown" for name in state.keys() - wanted.keys()]
-    problems += [
-        f"{name} has shape {tuple(state[name].shape)}, not {tuple(wanted[name].shape)}"
-        for name in wanted.keys() & state.keys()
-        if state[name].shape != wanted[name].shape
-    ]
-    if problems:
-        more = f" and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
-        raise NotPrepared(f"'{source}' does not fit its --base: {'; '.join(sorted(problems)[:NAMED])}{more}.")
-    model.load_state_dict(state)
+def _import_bart(
+    state: State, source: Path, base: Bundle, pruned_file: Path | None, *, clip: float, length: int, out: Path
+) -> Bundle:
+    base.require_bart("the base of a BART must be a BART. Pass --base facebook/bart-base.")
+    config = BartConfig.from_pretrained(base.folder, tie_word_embeddings=False)
+    if not SHORTEST <= length <= config.max_position_embeddings:
+        raise BadParameter(f"length must be from {SHORTEST} to {config.max_position_embeddings}, got {length}.")
+    facts = plain_facts(base.folder, clip=clip, source=source.name, length=length)
+    if pruned_file is not None:
+        columns = Columns.without(read_pruned_columns(pruned_file), width=facts.width)
+        facts = replace(facts, variant="pr", kept=columns.kept)
+    model = BartForConditionalGeneration(config)
+    load_state(model, state, source=source, fit="its --base")
+    return save_bundle(model, base.folder / "tokenizer.json", facts, out)

@@ -57,7 +57,7 @@ class Columns:
         return cls(width, tuple(column for column in range(width) if column not in gone))
 
     def keep(self, latent: Floats) -> Floats:
-        """(batch, length, width) to (batch, length, kept)."""
+        """(batch, positions, width) to (batch, positions, kept)."""
         if latent.shape[-1] != self.width:
             raise BadParameter(
                 f"a latent must be {self.width} wide for these columns, got {latent.shape[-1]}. "
@@ -66,7 +66,7 @@ class Columns:
         return latent[..., list(self.kept)]
 
     def restore(self, private: PrivateLatent, told: Told | None = None) -> PrivateLatent:
-        """(batch, length, kept) to (batch, length, width): where a column was pruned 0, or what is told there."""
+        """(batch, positions, kept) to (batch, positions, width): where a column was pruned 0, or what is told there."""
         wide = np.zeros((*private.values.shape[:-1], self.width), dtype=np.float32)
         if told is not None:
             wide[...] = told.places

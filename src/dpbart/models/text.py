@@ -53,7 +53,7 @@ class Tokens:
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)
         if number is None:
-            raise BadParameter(f"a tokenizer must have the token {token!r}; this one is not BART's kind.")
+            raise BadParameter(f"a tokenizer must have the token {token!r}; this one is of another kind of model.")
         return number
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dpbart.prepare.quality import BATCH_SIZE, Copier
+from dpbart.prepare.quality import BATCH_SIZE, UNCLIPPED, Copier
+from dpbart.privacy.clipping import ByValue
 
 MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # of the standard deviation; the paper tries 2 and settles on 0.5
 ENOUGH = 0.97  # share of the unclipped BLEU that the chosen bound must keep
@@ -60,16 +61,16 @@ def choose_clip(copier: Copier, texts: Sequence[str]) -> ClipChoice:
     """Measure the latent and BLEU at several bounds; choose the smallest that still lets the text through."""
     latents = np.concatenate(
         [
-            copier.columns.keep(copier.bart.encode(copier.tokens.encode(texts[start : start + BATCH_SIZE])))
+            copier.columns.keep(copier.halves.encode(copier.tokens.encode(texts[start : start + BATCH_SIZE])))
             for start in range(0, len(texts), BATCH_SIZE)
         ]
     )  # (texts, length, kept)
     statistics = LatentStatistics.of(latents)
-    unclipped = copier.bleu(texts)
+    unclipped = copier.copy(texts, UNCLIPPED).bleu
     tried: dict[float, float] = {}
     for multiple in MULTIPLES:
         bound = float(f"{multiple * statistics.deviation:.3g}")
-        tried[bound] = copier.bleu(texts, bound=bound)
+        tried[bound] = copier.copy(texts, ByValue(bound)).bleu
     enough = [bound for bound, bleu in tried.items() if bleu >= ENOUGH * unclipped]
     return ClipChoice(statistics, unclipped, tried, min(enough, default=max(tried)))
 

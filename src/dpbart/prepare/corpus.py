@@ -58,7 +58,7 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
     files = []
     with progress("Reading corpus", total=len(found), unit="files") as bar:
         for path in found:
-            files.append(CorpusFile(path, _sha256(path), sum(1 for _ in read_texts(path))))
+            files.append(CorpusFile(path, sha256_of(path), sum(1 for _ in read_texts(path))))
             bar.advance(1)
     return tuple(files)
 
@@ -66,7 +66,7 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
 def read_texts(path: Path) -> Iterator[str]:
     """The lines of a file that are not blank."""
     try:
-        with _open(path) as lines:
+        with open_text(path) as lines:
             for line in lines:
                 text = line.strip()
                 if text:
@@ -117,7 +117,7 @@ def _batched(texts: Iterator[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _open(path: Path) -> io.TextIOWrapper:
+def open_text(path: Path) -> io.TextIOWrapper:
     raw: BinaryIO
     if path.name.endswith(".gz"):
         raw = cast(BinaryIO, gzip.GzipFile(path, "rb"))
@@ -128,7 +128,7 @@ def _open(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="\n")
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -104,6 +104,7 @@ def train_noisy(
     bundle: Bundle, files: tuple[CorpusFile, ...], recipe: NoisyRecipe, folder: Path
 ) -> BartForConditionalGeneration:
     """Train under noise to the recipe's last step, from where it stopped before."""
+    bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
     accelerator = Accelerator()
     with accelerator.main_process_first():
         held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}

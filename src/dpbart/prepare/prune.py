@@ -16,9 +16,10 @@ from accelerate import Accelerator
 
 from dpbart import __version__
 from dpbart.errors import BadParameter
-from dpbart.models.bart import BeamSearch, SplitBart
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.pruning import Columns, choose, importance
+from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
 from dpbart.prepare.objective import Reconstruction, batch_of
@@ -95,6 +96,7 @@ class ClippedColumns:
 
 def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int) -> Pruned:
     """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
+    bundle.require_bart("pruning reads the cross-attention of a BART. Give a BART, such as mini.")
     bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
     accelerator = Accelerator()
     bart = SplitBart.load(bundle.folder, device=accelerator.device)  # where training and BLEU both run
@@ -145,8 +147,8 @@ def _measured(place: Path, copier: Copier, held_out: list[str], bound: float, nu
     """Measured once, at the end of the round, and kept beside its state."""
     file = place / "measured.json"
     if not file.is_file():
-        copier.bart.model.eval()
-        file.write_text(json.dumps({"loss": loss, "bleu": copier.bleu(held_out, bound=bound)}))
+        copier.halves.model.eval()
+        file.write_text(json.dumps({"loss": loss, "bleu": copier.copy(held_out, ByValue(bound)).bleu}))
     return Round(number=number, columns=copier.columns, **json.loads(file.read_text()))
 
 

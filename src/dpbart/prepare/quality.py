@@ -7,24 +7,50 @@ from dataclasses import dataclass
 
 import sacrebleu
 
-from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.bundle import Bundle
+from dpbart.models.halves import Halves
+from dpbart.models.loading import load_halves
 from dpbart.models.pruning import Columns
+from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
-from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.clipping import ByValue, Clip
 from dpbart.privacy.mechanisms import NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
 from dpbart.progress import progress
 
-UNCLIPPED = 1e6  # a bound that no entry of a latent reaches
+UNCLIPPED = ByValue(1e6)  # a bound that no entry of a latent reaches
 BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Public texts, and how a model wrote them again."""
+
+    texts: Sequence[str]
+    fitting: Sequence[str]  # the texts as the model reads them: as far as they fit its length and its vocabulary
+    written: Sequence[str]
+
+    @property
+    def bleu(self) -> float:
+        """BLEU (0 to 100) against what the model reads."""
+        return float(sacrebleu.corpus_bleu(self.written, [self.fitting]).score)
+
+    @property
+    def bleu_of_whole(self) -> float:
+        """BLEU (0 to 100) against the texts themselves, upper and lower case alike."""
+        return float(sacrebleu.corpus_bleu(self.written, [self.texts], lowercase=True).score)
+
+    def up_to(self, words: int) -> Copies:
+        """Those of texts of at most so many words."""
+        short = [row for row, text in enumerate(self.texts) if len(text.split()) <= words]
+        return Copies(*([column[row] for row in short] for column in (self.texts, self.fitting, self.written)))
 
 
 @dataclass(frozen=True)
 class Copier:
     """A model that copies public texts through a clip, without noise."""
 
-    bart: SplitBart
+    halves: Halves
     tokens: Tokens
     search: BeamSearch
     columns: Columns
@@ -32,17 +58,17 @@ class Copier:
     @classmethod
     def load(cls, bundle: Bundle) -> Copier:
         tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-        return cls(SplitBart.load(bundle.folder), tokens, BeamSearch(), bundle.columns)
+        return cls(load_halves(bundle), tokens, BeamSearch(), bundle.columns)
 
-    def bleu(self, texts: Sequence[str], *, bound: float = UNCLIPPED) -> float:
-        """BLEU (0 to 100) of the copies against the texts as far as they fit the model's length."""
-        fitting, copies = [], []
-        with progress(f"BLEU at clip {bound:.3g}", total=len(texts), unit="texts") as bar:
+    def copy(self, texts: Sequence[str], clip: Clip) -> Copies:
+        fitting: list[str] = []
+        written: list[str] = []
+        with progress(f"BLEU at clip {clip.bound:.3g}", total=len(texts), unit="texts") as bar:
             for start in range(0, len(texts), BATCH_SIZE):
                 ids = self.tokens.encode(texts[start : start + BATCH_SIZE])
-                clipped = ByValue(bound).clip(self.columns.keep(self.bart.encode(ids)))
+                clipped = clip.clip(self.columns.keep(self.halves.encode(ids)))
                 private = self.columns.restore(NonPrivate().privatize(clipped, SystemEntropy()))
-                copies += self.tokens.decode(self.bart.decode(private, self.search))
+                written += self.tokens.decode(self.halves.decode(private, self.search, length=self.tokens.length))
                 fitting += self.tokens.decode(ids)
                 bar.advance(len(ids))
-        return float(sacrebleu.corpus_bleu(copies, [fitting]).score)
+        return Copies(texts, fitting, written)

@@ -100,7 +100,9 @@ def hold_to_recipe(folder: Path, recipe: dict[str, object]) -> None:
     changed = [name for name in recipe if name != "steps" and before.get(name) != recipe[name]]
     if changed:
         told = [
-            f"another {name}" if name in ("corpus", "model") else f"{name} {before.get(name)}, not {recipe[name]}"
+            f"another {name}"
+            if name in ("corpus", "model", "glove")
+            else f"{name} {before.get(name)}, not {recipe[name]}"
             for name in changed
         ]
         raise BadParameter(f"'{folder}' was begun with {', '.join(told)}. Use that again, or a new --out.")

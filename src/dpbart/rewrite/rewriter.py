@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from dpbart import DEFAULT_MODEL, __version__
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import BeamSearch, SplitBart
 from dpbart.models.bundle import Bundle
+from dpbart.models.halves import Halves
+from dpbart.models.loading import load_halves
 from dpbart.models.pruning import Columns
+from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.models.told import Told
 from dpbart.privacy.accounting import Guarantee
@@ -39,7 +41,7 @@ class Rewriter:
 
     bundle: Bundle
     tokens: Tokens
-    bart: SplitBart
+    halves: Halves
     columns: Columns
     clip: Clip
     mechanism: Mechanism
@@ -51,15 +53,15 @@ class Rewriter:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise BadParameter(f"batch size must be at least 1, got {self.batch_size}.")
-        if self.tokens.length > self.bart.longest:
+        if self.tokens.length > self.halves.longest:
             raise BadParameter(
-                f"length must be at most {self.bart.longest} for the model '{self.bundle.name}', "
+                f"length must be at most {self.halves.longest} for the model '{self.bundle.name}', "
                 f"got {self.tokens.length}."
             )
-        if self.tokens.size > self.bart.vocabulary:  # else a rare word of a private text would stop the run
+        if self.tokens.size > self.halves.vocabulary:  # else a rare word of a private text would stop the run
             raise NotPrepared(
                 f"the tokenizer of '{self.bundle.name}' must fit its weights, got {self.tokens.size} tokens "
-                f"for {self.bart.vocabulary} embeddings. They belong to different models."
+                f"for {self.halves.vocabulary} embeddings. They belong to different models."
             )
 
     @classmethod
@@ -103,7 +105,7 @@ class Rewriter:
         return cls(
             bundle=bundle,
             tokens=tokens,
-            bart=SplitBart.load(bundle.folder),
+            halves=load_halves(bundle),
             columns=bundle.columns,
             clip=bundle.clip,
             mechanism=noise,
@@ -116,7 +118,7 @@ class Rewriter:
     @property
     def entries(self) -> int:
         """Noised entries of one text: positions times kept columns."""
-        return self.tokens.length * len(self.columns.kept)
+        return self.bundle.positions(self.tokens.length) * len(self.columns.kept)
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -137,12 +139,12 @@ class Rewriter:
 
     def _rewrite_batch(self, texts: Sequence[str]) -> Rewriting:
         ids = self.tokens.encode(texts)  # (batch, length)
-        latent = self.bart.encode(ids)  # (batch, length, width)
-        kept = self.columns.keep(latent)  # (batch, length, kept)
+        latent = self.halves.encode(ids)  # (batch, positions, width)
+        kept = self.columns.keep(latent)  # (batch, positions, kept)
         clipped = self.clip.clip(kept)  # bounded; carries its sensitivity
         private = self.mechanism.privatize(clipped, self.entropy)  # private from here on
-        restored = self.columns.restore(private, self.told)  # (batch, length, width)
-        new_ids = self.bart.decode(restored, self.search)  # (batch, at most length + 1)
+        restored = self.columns.restore(private, self.told)  # (batch, positions, width)
+        new_ids = self.halves.decode(restored, self.search, length=self.tokens.length)  # (batch, at most length + 1)
         return Rewriting(tuple(self.tokens.decode(new_ids)), private.guarantee, self._recipe(private.recipe))
 
     def _recipe(self, noise: str) -> str:

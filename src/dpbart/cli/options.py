@@ -1,0 +1,22 @@
+"""Options that several `dpbart prepare` commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+corpus_option = click.option(
+    "--corpus",
+    "corpus",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="Public text, one a line: a .txt, .txt.gz or .txt.zst file, or a folder of them; may be repeated.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
+out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise."
+)

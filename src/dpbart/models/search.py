@@ -1,0 +1,49 @@
+"""How a decoder looks for its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from transformers import GenerationConfig, PreTrainedModel
+
+from dpbart.errors import BadParameter
+
+MOST_BEAMS = 100  # memory grows with beams times vocabulary
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """How the decoder looks for its text: all of it, since a model's own config brings hidden settings
+    (bart-base: no_repeat_ngram_size 3 and forced first and last tokens)."""
+
+    beams: int = 10
+    length_penalty: float = 1.0
+    early_stopping: bool = True  # stop when `beams` texts are finished
+    start_id: int | None = None  # the token before the first: the model's own, or a budget token
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beams <= MOST_BEAMS:
+            raise BadParameter(f"beams must be from 1 to {MOST_BEAMS}, got {self.beams}.")
+
+    @property
+    def recipe(self) -> str:
+        return (
+            f"beam search, {self.beams} beams, length penalty {self.length_penalty:g}, "
+            f"early stopping {'on' if self.early_stopping else 'off'}, no n-gram blocking, no forced tokens"
+        )
+
+    def config(self, model: PreTrainedModel, new_tokens: int) -> GenerationConfig:
+        start = model.config.decoder_start_token_id if self.start_id is None else self.start_id
+        several = {"early_stopping": self.early_stopping, "length_penalty": self.length_penalty}
+        return GenerationConfig(
+            num_beams=self.beams,
+            do_sample=False,
+            max_new_tokens=new_tokens,
+            no_repeat_ngram_size=0,
+            decoder_start_token_id=start,
+            bos_token_id=model.config.bos_token_id,
+            eos_token_id=model.config.eos_token_id,
+            pad_token_id=model.config.pad_token_id,
+            use_cache=model.config.use_cache,  # whether a step goes on from the last, or reads all again
+            **(several if self.beams > 1 else {}),
+        )

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from dpbart.cli import cli
+from dpbart.cli.adept import figures_of
+from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bundle import Bundle
+from dpbart.models.text import Tokens
+from dpbart.prepare import training
+from dpbart.prepare.adept import AdeptRecipe, Reconstruction, count_words, into_ball, new_adept, train_adept
+from dpbart.prepare.corpus import CorpusFile, find_corpus
+from dpbart.prepare.noisy import NoisyRecipe, train_noisy
+from dpbart.prepare.prune import PruneRecipe, prune
+from dpbart.prepare.quality import Copies
+from dpbart.prepare.training import TextOrder
+from dpbart.privacy.clipping import ByNorm
+
+TINY = AdeptRecipe(length=12, vocabulary=60, embedding=4, hidden=8, batch_size=8, steps=6, warmup=2)
+
+
+def test_the_papers_sizes_are_the_default() -> None:
+    recipe = AdeptRecipe()
+    assert (recipe.embedding, recipe.hidden, recipe.vocabulary, recipe.clip) == (300, 512, 20_000, 5.0)
+
+
+def test_the_training_clip_is_the_clip_of_rewriting() -> None:
+    latent = np.random.default_rng(0).normal(size=(6, 1, 32)).astype(np.float32)
+    latent *= np.array([0, 0.01, 0.5, 1, 5, 1e4], dtype=np.float32).reshape(6, 1, 1)
+    trained = into_ball(torch.from_numpy(latent), 5.0).numpy()
+    np.testing.assert_allclose(trained, ByNorm(5.0).clip(latent).values, rtol=1e-5)
+
+
+def test_the_clip_stands_between_the_halves_and_has_a_gradient(tiny_adept: Bundle) -> None:
+    tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
+    whole = torch.from_numpy(tokens.encode(["the nurse found an apple .", "a child sold nine keys ."]))
+    model = new_adept(replace(TINY, hidden=16), tokens, None)
+    with torch.no_grad():
+        losses = [float(Reconstruction(model, radius)(whole)) for radius in (1e-6, 0.1, 1e6)]
+    assert len({round(loss, 4) for loss in losses}) == 3
+    seen: list[torch.Tensor] = []
+    model.decoder.register_forward_pre_hook(lambda _, given: seen.append(given[1]))
+    Reconstruction(model, 0.1)(whole).backward()
+    torch.testing.assert_close(seen[0].norm(dim=2), torch.full((2, 1), 0.1))
+    gradient = model.encoder.rnn.get_parameter("weight_hh_l0").grad
+    assert gradient is not None
+    assert float(gradient.abs().sum()) > 0
+
+
+def test_the_loss_is_of_the_next_word_and_not_of_padding(tiny_adept: Bundle) -> None:
+    tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
+    model = new_adept(TINY, tokens, None)
+    whole = torch.from_numpy(tokens.encode(["an apple", "the nurse found a song ."]))
+    with torch.no_grad():
+        latent = into_ball(model.encoder(whole).last_hidden_state, 5.0)
+        scores = torch.log_softmax(model.decoder.generator(model.decoder(whole, latent)), dim=2)
+        wanted = [(row, at) for row in range(2) for at in range(1, 12) if whole[row, at] != 1]
+        by_hand = -np.mean([float(scores[row, at - 1, whole[row, at]]) for row, at in wanted])
+        assert float(Reconstruction(model, 5.0)(whole)) == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_the_vocabulary_is_the_commonest_words_of_training_text(tmp_path: Path) -> None:
+    file = tmp_path / "public.txt"
+    file.write_text("\n".join(["The cat saw the dog."] * 150 + ["The cat ran."] * 48 + ["secret secret secret"] * 2))
+    words = count_words(find_corpus([file]), replace(TINY, vocabulary=7)).get_vocab()
+    assert sorted(words, key=lambda word: words[word])[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
+    assert set(words) == {"<s>", "<pad>", "</s>", "<unk>", "the", "cat", "."}
+    assert "secret" not in count_words(find_corpus([file]), TINY).get_vocab()  # held out: the last 1%
+
+
+def test_known_words_begin_with_their_vectors_in_both_halves(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+    glove = tmp_path / "vectors.txt"
+    glove.write_text("apple 1 2 3 4\nunheard 9 9 9 9\n")
+    trained = train_adept(corpus, replace(TINY, steps=1, learning_rate=0.0), glove, tmp_path / "training")
+    assert trained is not None
+    assert trained.known_words == 1
+    number = Tokens.load(tmp_path / "training" / "tokenizer.json", length=12).id_of("apple")
+    for half in (trained.model.encoder, trained.model.decoder):
+        torch.testing.assert_close(half.embeds.weight[number], torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    glove.write_text("apple 1 2 3 5\n")
+    with pytest.raises(BadParameter, match="begun with another glove"):
+        train_adept(corpus, replace(TINY, steps=1, learning_rate=0.0), glove, tmp_path / "training")
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(
+    corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    real = training.TextOrder.rows
+
+    def stop_at_5(self: TextOrder, step: int) -> object:
+        if step == 5:
+            raise Stopped
+        return real(self, step)
+
+    whole = train_adept(corpus, TINY, None, tmp_path / "whole")
+    monkeypatch.setattr(training, "STEPS_BETWEEN_SAVES", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(training.TextOrder, "rows", stop_at_5)
+        with pytest.raises(Stopped):
+            train_adept(corpus, TINY, None, tmp_path / "stopped")
+    resumed = train_adept(corpus, TINY, None, tmp_path / "stopped")
+    assert whole is not None
+    assert resumed is not None
+    torch.testing.assert_close(resumed.model.state_dict(), whole.model.state_dict(), rtol=0, atol=0)
+
+
+def test_it_learns_to_copy(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+    recipe = replace(TINY, embedding=16, hidden=48, batch_size=32, steps=350, learning_rate=1e-2)
+    trained = train_adept(corpus, recipe, None, tmp_path)
+    assert trained is not None
+    ids = np.fromfile(tmp_path / "corpus-ids.bin", dtype=np.uint32).reshape(-1, 12).astype(np.int64)
+    with torch.no_grad():
+        assert float(Reconstruction(trained.model, recipe.clip)(torch.from_numpy(ids))) < 0.3  # at first: log(60) = 4
+
+
+@pytest.mark.parametrize("wrong", [{"length": 2}, {"vocabulary": 4}, {"embedding": 0}, {"hidden": 0}, {"steps": 0}])
+def test_a_recipe_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(BadParameter, match=f"{next(iter(wrong))} must be"):
+        replace(TINY, **wrong)
+
+
+def test_a_radius_that_cannot_be_is_refused() -> None:
+    with pytest.raises(BadParameter, match="bound must be between"):
+        replace(TINY, clip=0.0)
+
+
+def test_copies_are_scored_against_what_was_read_and_against_the_text() -> None:
+    texts = ["The cat saw Zanzibar at night", "One two three four five"]
+    copies = Copies(texts, ["the cat saw at night", "one two three four five"], ["the cat saw at night", "one two x"])
+    assert copies.up_to(5).texts == texts[1:]
+    assert replace(copies, written=copies.fitting).bleu == pytest.approx(100)
+    assert replace(copies, written=copies.fitting).bleu_of_whole < 90
+    assert replace(copies, written=[text.lower() for text in texts]).bleu_of_whole == pytest.approx(100)
+
+
+def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
+    long = " ".join(["word"] * 13)
+    assert set(figures_of(Copies([long], [long], [long]))) == {"all_texts"}
+    assert set(figures_of(Copies(["word"], ["word"], ["word"]))) == {"all_texts", "up_to_12_words"}
+
+
+def test_what_is_only_for_bart_refuses_an_adept(
+    corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path
+) -> None:
+    with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but pruning reads"):
+        prune(tiny_adept, corpus, PruneRecipe(), tmp_path / "pruned", texts=1)
+    with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but PR\\+"):
+        train_noisy(tiny_adept, corpus, NoisyRecipe(), tmp_path / "noisy")
+    assert not list(tmp_path.iterdir())
+    args = ["prepare", "clip", "--model", str(tiny_adept.folder), "--corpus", str(corpus[0].path)]
+    done = CliRunner().invoke(cli, args)
+    assert done.exit_code == 1
+    assert "its clip is part of its training" in done.stderr
+
+
+def test_a_model_is_made_from_text_and_rewrites_by_the_commands_alone(tmp_path: Path) -> None:
+    texts = [f"{who} {did} {what} ." for who in "abcdefghij" for did in "klmnopqrst" for what in "uvwxyz"]
+    (tmp_path / "public.txt").write_text("\n".join(texts))
+    (tmp_path / "glove.txt").write_text("a 1 2\nb 2 3\n")
+
+    def run(*args: object) -> str:
+        done = CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    made = ("prepare", "adept", "--corpus", tmp_path / "public.txt", "--texts", 6, "--out", tmp_path / "model")
+    sizes = ("--steps", 4, "--embedding", 2, "--hidden", 8, "--vocabulary", 40, "--length", 8)
+    shown = run(*made, *sizes, "--glove", tmp_path / "glove.txt")
+    assert "glove.txt: vectors of 2 of 31 words." in shown
+    assert "up to 12 words: BLEU" in shown
+    facts = json.loads((tmp_path / "model" / "dpbart.json").read_text())
+    assert (facts["variant"], facts["clip"], facts["width"], facts["length"]) == ("adept", 5.0, 16, 8)
+    assert facts["recipe"]["adept"]["glove"]["name"] == "glove.txt"
+    assert facts["recipe"]["adept"]["glove"]["words_known"] == 2
+    assert facts["corpora"][0]["texts"] == 600
+    assert set(json.loads(run(*made, *sizes, "--glove", tmp_path / "glove.txt", "--json"))) == set(facts["figures"])
+    (tmp_path / "in.txt").write_text("a k u .\n")
+    run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", tmp_path / "model")
+    card = json.loads((tmp_path / "out.txt.card.json").read_text())
+    assert (card["noise"]["entries"], card["noise"]["clip"]) == (16, "l2:5")
+    assert card["noise"]["sensitivity_l2"] == 10
+    assert card["noise"]["sensitivity_l1"] == pytest.approx(40)
+    assert (card["model"]["variant"], card["model"]["length"]) == ("adept", 8)

@@ -1,0 +1,124 @@
+"""ADePT goes through the same rewriting as BART, and leaks neither unknown words nor lengths."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dpbart import Rewriter
+from dpbart.errors import NotPrepared
+from dpbart.models.adept import AdeptForGeneration
+from dpbart.models.bundle import Bundle
+from dpbart.models.halves import Halves, Ids
+from dpbart.models.search import BeamSearch
+from dpbart.privacy.clipping import ByNorm
+from dpbart.privacy.mechanisms import PrivateLatent
+
+ENTRIES = 32  # 16 of h, 16 of c
+TEXTS = ["", "the nurse found an apple .", "a child " * 5000, "Zanzibar Zebediah", "\x00", "日本語", "\ud800"]
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_a_text_has_as_many_entries_as_the_state_and_a_clip_by_norm(tiny_adept: Bundle, mechanism: str) -> None:
+    rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=100, mechanism=mechanism, beams=2)
+    assert rewriter.clip == ByNorm(5.0)
+    assert rewriter.entries == ENTRIES
+    assert rewriter.sensitivity.l1 == pytest.approx(10 * ENTRIES**0.5)
+    assert rewriter.sensitivity.l2 == 10
+    done = rewriter.rewrite(TEXTS)
+    assert len(done.texts) == len(TEXTS)
+    assert done.guarantee.epsilon == 100
+    assert "|clip:l2:5|kept:32/32|len:12|" in done.recipe
+
+
+def test_every_text_crosses_the_cut_as_one_row_and_is_written_with_the_same_number_of_tokens(
+    tiny_adept: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[tuple[int, ...], int]] = []
+    real = Halves.decode
+
+    def watch(self: Halves, private: PrivateLatent, search: BeamSearch, *, length: int) -> Ids:
+        given.append((private.values.shape, length))
+        return real(self, private, search, length=length)
+
+    monkeypatch.setattr(Halves, "decode", watch)
+    rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=100, beams=2)
+    for text in TEXTS:
+        rewriter.rewrite([text])
+    assert given == [((1, 1, ENTRIES), 12)] * len(TEXTS)
+
+
+def test_what_the_decoder_sees_of_a_text_is_noised_in_every_entry(
+    tiny_adept: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it sees nothing else: what a step of the search is given is the latent and what it wrote."""
+    seen: list[torch.Tensor] = []
+    real = AdeptForGeneration.forward
+
+    def watch(self: AdeptForGeneration, **given: Any) -> object:
+        assert set(given) == {"decoder_input_ids", "encoder_outputs", "return_dict"}
+        seen.append(given["encoder_outputs"].last_hidden_state)
+        return real(self, **given)
+
+    monkeypatch.setattr(AdeptForGeneration, "forward", watch)
+    rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=10, beams=1)
+    rewriter.rewrite(["an apple"])
+    first = seen[-1].clone()
+    rewriter.rewrite(["an apple"])
+    assert first.shape == (1, 1, ENTRIES)
+    assert bool((first != seen[-1]).all())
+
+
+def test_unknown_words_of_a_private_text_never_come_out(tiny_adept: Bundle) -> None:
+    """Without noise, which is the hardest case; whatever the model writes is a word of public text."""
+    rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=3)
+    texts = ["Zebediah found an apple .", "my password is hunter2hunter2", "Zebediah", "<unk> <s> xyzzy"]
+    public = set(rewriter.tokens.tokenizer.get_vocab()) - {"<s>", "<pad>", "</s>", "<unk>"}
+    for text in rewriter.rewrite(texts).texts:
+        assert set(text.replace(".", " . ").split()) <= public
+    swapped = [text.replace("Zebediah", "Ottoline") for text in texts]
+    assert rewriter.rewrite(swapped).texts == rewriter.rewrite(texts).texts  # one unknown word is like another
+
+
+def test_even_a_model_that_writes_unknown_writes_nothing(tiny_adept: Bundle) -> None:
+    rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=2)
+    with torch.no_grad():
+        rewriter.halves.model.decoder.generator.bias[3] = 1e9
+    assert rewriter.rewrite(["Zebediah found an apple ."]).texts == ("",)
+
+
+def test_what_lies_beyond_the_length_leaves_no_trace(tiny_adept: Bundle) -> None:
+    rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=2)
+    begin = "the nurse found an apple . a child sold nine"  # ten words: twelve ids
+    latents = rewriter.halves.encode(rewriter.tokens.encode([begin, begin + " keys", begin + " keys" * 999]))
+    np.testing.assert_array_equal(latents[1:], latents[:1].repeat(2, axis=0))
+
+
+def test_a_shorter_length_has_as_many_entries(tiny_adept: Bundle) -> None:
+    rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=100, beams=1, length=5)
+    assert rewriter.entries == ENTRIES
+    assert len(rewriter.rewrite(["an apple"]).texts) == 1
+
+
+@pytest.mark.parametrize("variant", ["clv", "pr-plus"])
+def test_an_adept_that_calls_itself_otherwise_is_refused(tiny_adept: Bundle, tmp_path: Path, variant: str) -> None:
+    """Its latent would be clipped by value, with a bound that was meant for its norm."""
+    copy = shutil.copytree(tiny_adept.folder, tmp_path / "copy")
+    replace(tiny_adept.facts, variant=variant).write(copy)
+    with pytest.raises(NotPrepared, match=f"its variant is '{variant}' .*, but its model_type 'adept'"):
+        Bundle.at(copy)
+    (copy / "dpbart.json").unlink()
+    with pytest.raises(NotPrepared, match="its dpbart.json with the clip of its training is missing"):
+        Bundle.at(copy)
+
+
+def test_a_bart_that_calls_itself_adept_is_refused(tiny: Bundle, tiny_copy: Path) -> None:
+    replace(tiny.facts, variant="adept").write(tiny_copy)
+    with pytest.raises(NotPrepared, match="its variant is 'adept' .*, but its model_type 'bart'"):
+        Bundle.at(tiny_copy)
