@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from dpbart.cli import cli
 from dpbart.cli.adept import figures_of
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.adept import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
 from dpbart.prepare import training
@@ -31,6 +32,15 @@ def test_the_papers_sizes_are_the_default() -> None:
     assert (recipe.embedding, recipe.hidden, recipe.vocabulary, recipe.clip) == (300, 512, 20_000, 5.0)
 
 
+def objective_of(model: AdeptForGeneration, radius: float) -> Reconstruction:
+    words = int(model.config.vocab_size)
+    return Reconstruction(model, radius, torch.full((words,), 1 / words))
+
+
+def all_words(model: AdeptForGeneration) -> torch.Tensor:
+    return torch.arange(model.config.vocab_size)
+
+
 def test_the_training_clip_is_the_clip_of_rewriting() -> None:
     latent = np.random.default_rng(0).normal(size=(6, 1, 32)).astype(np.float32)
     latent *= np.array([0, 0.01, 0.5, 1, 5, 1e4], dtype=np.float32).reshape(6, 1, 1)
@@ -43,11 +53,11 @@ def test_the_clip_stands_between_the_halves_and_has_a_gradient(tiny_adept: Bundl
     whole = torch.from_numpy(tokens.encode(["the nurse found an apple .", "a child sold nine keys ."]))
     model = new_adept(replace(TINY, hidden=16), tokens, None)
     with torch.no_grad():
-        losses = [float(Reconstruction(model, radius)(whole)) for radius in (1e-6, 0.1, 1e6)]
+        losses = [float(objective_of(model, radius)(whole, all_words(model))) for radius in (1e-6, 0.1, 1e6)]
     assert len({round(loss, 4) for loss in losses}) == 3
     seen: list[torch.Tensor] = []
     model.decoder.register_forward_pre_hook(lambda _, given: seen.append(given[1]))
-    Reconstruction(model, 0.1)(whole).backward()
+    objective_of(model, 0.1)(whole, all_words(model)).backward()
     torch.testing.assert_close(seen[0].norm(dim=2), torch.full((2, 1), 0.1))
     gradient = model.encoder.rnn.get_parameter("weight_hh_l0").grad
     assert gradient is not None
@@ -63,7 +73,39 @@ def test_the_loss_is_of_the_next_word_and_not_of_padding(tiny_adept: Bundle) -> 
         scores = torch.log_softmax(model.decoder.generator(model.decoder(whole, latent)), dim=2)
         wanted = [(row, at) for row in range(2) for at in range(1, 12) if whole[row, at] != 1]
         by_hand = -np.mean([float(scores[row, at - 1, whole[row, at]]) for row, at in wanted])
-        assert float(Reconstruction(model, 5.0)(whole)) == pytest.approx(by_hand, rel=1e-5)
+        assert float(objective_of(model, 5.0)(whole, all_words(model))) == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_with_some_words_drawn_the_sum_of_the_softmax_is_right_on_average(tiny_adept: Bundle) -> None:
+    """The words of a batch are drawn too, by how frequent they are: so texts and rivals are both drawn here."""
+    tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
+    random, words, size = np.random.default_rng(0), tokens.size, 9
+    frequency = random.dirichlet(np.full(words, 0.3))
+    objective = Reconstruction(new_adept(TINY, tokens, None), 5.0, torch.from_numpy(frequency).float())
+    scores = torch.from_numpy(random.normal(size=words)).float()
+    generator = objective.adept.decoder.generator
+    with torch.no_grad():
+        generator.weight.zero_()  # the same scores whatever the latent
+        generator.bias.copy_(scores)
+        sums = []
+        for _ in range(2000):
+            whole = torch.from_numpy(np.concatenate([[0], random.choice(words, size=size, p=frequency)])[None])
+            whole[whole == 1] = 0  # padding would not count
+            drawn = torch.from_numpy(random.choice(words, size=7, replace=False))
+            loss = float(objective(whole, drawn))
+            sums.append(np.exp(loss + float((scores - chosen(objective, size, 7 / words))[whole[0, 1:]].mean())))
+    assert np.mean(sums) == pytest.approx(float(scores.exp().sum()), rel=0.05)
+
+
+def chosen(objective: Reconstruction, size: int, share: float) -> torch.Tensor:
+    """Logarithm of the chance that each word is among the rivals, written once more."""
+    return torch.log(1 - (1 - objective.frequency) ** size * (1 - share))
+
+
+def test_at_the_end_all_words_compete() -> None:
+    recipe = AdeptRecipe(steps=1000)
+    assert [recipe.candidates_at(step, words=20_000) for step in (0, 899, 900, 999)] == [1000, 1000, 20_000, 20_000]
+    assert recipe.candidates_at(0, words=500) == 500
 
 
 def test_the_vocabulary_is_the_commonest_words_of_training_text(tmp_path: Path) -> None:
@@ -120,7 +162,8 @@ def test_it_learns_to_copy(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> No
     assert trained is not None
     ids = np.fromfile(tmp_path / "corpus-ids.bin", dtype=np.uint32).reshape(-1, 12).astype(np.int64)
     with torch.no_grad():
-        assert float(Reconstruction(trained.model, recipe.clip)(torch.from_numpy(ids))) < 0.3  # at first: log(60) = 4
+        loss = objective_of(trained.model, recipe.clip)(torch.from_numpy(ids), all_words(trained.model))
+        assert float(loss) < 0.3  # at first: log(60) = 4
 
 
 @pytest.mark.parametrize("wrong", [{"length": 2}, {"vocabulary": 4}, {"embedding": 0}, {"hidden": 0}, {"steps": 0}])

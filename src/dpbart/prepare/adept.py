@@ -25,6 +25,7 @@ from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 from dpbart.privacy.clipping import ByNorm
 
 VOCABULARY_TEXTS = 1_000_000  # more change the vocabulary little and cost time
+FREQUENCY_TEXTS = 100_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class AdeptRecipe:
     learning_rate: float = 1e-3
     warmup: int = 300  # steps
     decay: float = 0.35  # share of the steps, at the end, over which the learning rate falls to 0
+    candidates: int = 1000  # words drawn for each step that the texts' own words compete with
+    all_candidates: float = 0.1  # share of the steps, at the end, in which all words compete
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -62,6 +65,10 @@ class AdeptRecipe:
             seed=self.seed,
         )
 
+    def candidates_at(self, step: int, *, words: int) -> int:
+        """How many of so many words are drawn."""
+        return words if step >= (1 - self.all_candidates) * self.steps else min(self.candidates, words)
+
 
 @dataclass(frozen=True)
 class TrainedAdept:
@@ -72,21 +79,37 @@ class TrainedAdept:
 
 
 class Reconstruction(torch.nn.Module):
-    """The objective as a module, so that accelerate can spread it over several GPUs."""
+    """The objective as a module, so that accelerate can spread it over several GPUs.
 
-    def __init__(self, adept: AdeptForGeneration, radius: float) -> None:
+    A softmax over all words is most of the work of a step. So the words of the batch compete with some that were
+    drawn, and each is weighed by how rarely it is among them, which leaves the softmax's sum right on average (Jean et
+    al. 2015, https://arxiv.org/abs/1412.2007). With all words drawn it is the whole softmax.
+    """
+
+    def __init__(self, adept: AdeptForGeneration, radius: float, frequency: torch.Tensor) -> None:
         super().__init__()
         self.adept = adept
         self.radius = radius
+        self.frequency = frequency  # (vocabulary,), of each word among the words of public text
 
-    def forward(self, whole: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy of writing `whole` (batch, length) from its clipped latent, over what is not padding."""
+    def forward(self, whole: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of writing `whole` (batch, length) from its clipped latent, over what is not padding.
+
+        Args:
+            whole: ids of texts.
+            drawn: ids of words, each once, drawn evenly from the vocabulary: (candidates,).
+        """
         latent = self.adept.encoder(whole).last_hidden_state  # (batch, 1, 2 hidden)
         states = self.adept.decoder(whole[:, :-1], into_ball(latent, self.radius))  # (batch, length - 1, hidden)
         wanted = whole[:, 1:]
         counted = wanted != self.adept.config.pad_token_id
-        logits = self.adept.decoder.generator(states[counted])  # (words, vocabulary)
-        return torch.nn.functional.cross_entropy(logits, wanted[counted])
+        states, wanted = states[counted], wanted[counted]  # (words, hidden), (words,)
+        rivals = torch.unique(torch.cat([wanted, drawn]))  # ascending
+        share = len(drawn) / len(self.frequency)
+        missed = (1 - self.frequency[rivals]) ** len(wanted) * (1 - share)  # chance that a word is not among them
+        generator = self.adept.decoder.generator
+        logits = torch.nn.functional.linear(states, generator.weight[rivals], generator.bias[rivals])
+        return torch.nn.functional.cross_entropy(logits - torch.log1p(-missed), torch.searchsorted(rivals, wanted))
 
 
 def into_ball(latent: torch.Tensor, radius: float) -> torch.Tensor:
@@ -105,6 +128,14 @@ def count_words(files: tuple[CorpusFile, ...], recipe: AdeptRecipe) -> Tokenizer
     texts = (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
+
+
+def word_frequency(corpus: npt.NDArray[np.uint32], tokens: Tokens) -> torch.Tensor:
+    """The share that each word has of public text, padding aside: (vocabulary,)."""
+    stride = max(1, len(corpus) // FREQUENCY_TEXTS)
+    counts = np.bincount(corpus[::stride, 1:].ravel(), minlength=tokens.size).astype(np.float32)
+    counts[tokens.id_of("<pad>")] = 0
+    return torch.from_numpy(counts / counts.sum())
 
 
 def new_adept(recipe: AdeptRecipe, tokens: Tokens, vectors: WordVectors | None) -> AdeptForGeneration:
@@ -145,10 +176,12 @@ def train_adept(
     model = new_adept(recipe, tokens, vectors)
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
-        return (torch.from_numpy(whole),)
+        count = recipe.candidates_at(step, words=tokens.size)
+        drawn = random.choice(tokens.size, size=count, replace=False)
+        return torch.from_numpy(whole), torch.from_numpy(drawn)
 
     train(
-        Reconstruction(model, recipe.clip),
+        Reconstruction(model, recipe.clip, word_frequency(corpus, tokens).to(accelerator.device)),
         corpus,
         recipe.schedule,
         show_whole,
