@@ -95,11 +95,13 @@ def shown(epsilon: float) -> str:
 
 
 def table(cells: Cells, rows: list[str], figure: str) -> str:
-    lines = ["| model | " + " | ".join(shown(epsilon) for epsilon in EPSILONS) + " |"]
-    lines.append("|---" * (len(EPSILONS) + 1) + "|")
+    lines = ["| model | texts | " + " | ".join(shown(epsilon) for epsilon in EPSILONS) + " |"]
+    lines.append("|---" * (len(EPSILONS) + 2) + "|")
     for row in rows:
-        figures = [str(cells.get(f"{row} {epsilon:g}", {}).get(figure, "")) for epsilon in EPSILONS]
-        lines.append(f"| {row} | " + " | ".join(figures) + " |")
+        measured = [cells.get(f"{row} {epsilon:g}", {}) for epsilon in EPSILONS]
+        texts = sorted({int(str(cell["texts"])) for cell in measured if cell})
+        counts = " to ".join(f"{count:,}" for count in (texts[0], *texts[1:][-1:]))
+        lines.append(f"| {row} | {counts} | " + " | ".join(str(cell.get(figure, "")) for cell in measured) + " |")
     return "\n".join(lines)
 
 
@@ -160,7 +162,11 @@ def main() -> None:
         rows += [row] if row not in rows else []
         for epsilon in budgets:
             before = _cells().get(f"{row} {epsilon:g}")
-            if before is None or bundle.fingerprint not in str(before["recipe"]) or before["texts"] != asked.texts:
+            if (
+                before is None
+                or bundle.fingerprint not in str(before["recipe"])
+                or int(str(before["texts"])) < asked.texts
+            ):
                 measured = measure(model, epsilon, texts)
                 CELLS.write_text(json.dumps({**_cells(), f"{row} {epsilon:g}": measured}, indent=1) + "\n")
     cells = _cells()
