@@ -13,7 +13,7 @@ import math
 from pathlib import Path
 
 from dpbart import Rewriter
-from dpbart.evaluate.kept import measure_kept
+from dpbart.evaluate.bleu import measure_kept
 from dpbart.models.bundle import Bundle
 from dpbart.prepare.corpus import find_corpus, held_out_texts
 
