@@ -7,7 +7,8 @@ in their original format or as Parquet with split, label and text, or fetched fr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,21 +39,34 @@ class KnownSet:
     positive: int | None = None  # positive texts in train and valid, where the label rule is ours to get wrong
     tolerance: float = 0.0  # share by which the counts may differ
 
-    def differences(self, data: DataParts) -> list[str]:
-        """In what the data are not those of the paper, one clause each."""
-        labels = data.train.labels + data.valid.labels
+    def differences(self, counts: Mapping[str, Counter[str]]) -> list[str]:
+        """In what data with so many texts of each label in each part are not those of the paper, one clause each."""
+        learned = counts["train"] + counts["valid"]
         found = [
-            ("texts to train and validate on", len(labels), self.train, self.tolerance),
-            ("texts to test on", len(data.test), self.test, self.tolerance),
-            ("classes", len(set(labels) | set(data.test.labels)), self.classes, 0.0),
+            ("texts to train and validate on", learned.total(), self.train, self.tolerance),
+            ("texts to test on", counts["test"].total(), self.test, self.tolerance),
+            ("classes", len(learned + counts["test"]), self.classes, 0.0),
         ]
         if self.positive is not None:
-            found.append(("positive texts to train and validate on", labels.count("positive"), self.positive, 0.0))
+            found.append(("positive texts to train and validate on", learned["positive"], self.positive, 0.0))
         return [
             f"{got:,} {what} where the paper has {due:,}"
             for what, got, due, slack in found
             if abs(got - due) > slack * due
         ]
+
+    def check(self, counts: Mapping[str, Counter[str]]) -> None:
+        """Refuse data that are not the paper's.
+
+        Raises:
+            BadTable: Says what differs.
+        """
+        differences = self.differences(counts)
+        if differences:
+            raise BadTable(
+                f"this is not the paper's '{self.name}': {'; '.join(differences)}. "
+                "Pass --allow-different to go on with it."
+            )
 
 
 KNOWN = {
@@ -114,7 +128,7 @@ KNOWN = {
             classes=2,
             train=1_904_197,
             test=211_605,
-            label="positive (4, 5 stars) or negative; balanced in each of 7 categories; a fifth of train for validation",
+            label="positive (4, 5 stars) or negative; balanced in each of 7 categories; a fifth of train is for valid",
             delta=1e-7,
             original="amazon_reviews_us_*.tsv[.gz] or the same as Parquet, through 'dpbart datasets prepare amazon'",
             source="Amazon US customer reviews; categories of Igamberdiev and Habernal 2023",
@@ -165,21 +179,8 @@ def load_data(name: str, folder: Path, *, allow_different: bool = False) -> Data
         )
     data = gather(with_parts(read_rows(place, known)))
     if known is not None and not allow_different:
-        check(data, known)
+        known.check(data.counts())
     return data
-
-
-def check(data: DataParts, known: KnownSet) -> None:
-    """Refuse data that are not the paper's.
-
-    Raises:
-        BadTable: Says what differs.
-    """
-    differences = known.differences(data)
-    if differences:
-        raise BadTable(
-            f"this is not the paper's '{known.name}': {'; '.join(differences)}. Pass --allow-different to go on with it."
-        )
 
 
 def read_rows(place: Path, known: KnownSet | None) -> Iterator[tuple[str | None, Labelled]]:
@@ -193,7 +194,8 @@ def read_rows(place: Path, known: KnownSet | None) -> Iterator[tuple[str | None,
 
 
 def with_parts(rows: Iterable[tuple[str | None, Labelled]]) -> Iterator[Row]:
-    """Rows with the part they name; where no row names one, a tenth becomes test; where none is valid, a fifth of train.
+    """Rows with the part they name. Where no row names one, a tenth becomes test; where none is valid, a fifth of train
+    becomes that.
 
     Raises:
         BadTable: If some rows name a part and others do not.

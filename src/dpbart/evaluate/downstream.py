@@ -105,7 +105,7 @@ class _Training:
             wanted = torch.tensor([targets[row] for row in rows], device=self.device)  # (batch,)
             loss = torch.nn.functional.cross_entropy(scores, wanted)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             optimizer.step()
 

@@ -6,6 +6,7 @@ This judges rewritten texts; it is no part of the private path, so it may use ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -68,7 +69,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
         NotPrepared: If it cannot be loaded.
     """
     transformers_logging.disable_progress_bar()
-    folder = str(BUNDLED / name) if name in bundled_names() else name
+    folder = _place(name)
     try:
         config = AutoConfig.from_pretrained(folder)
         model = AutoModel.from_pretrained(folder, dtype=torch.float32)
@@ -83,6 +84,16 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
     positions = int(getattr(config, "max_position_embeddings", length))
     reader = TextReader(tokenizer, min(length, positions, int(tokenizer.model_max_length)))
     return LabelModel(model, int(config.hidden_size), labels), reader
+
+
+def weights_of(name: str) -> str:
+    """Which weights exactly: the beginning of their SHA-256 where they lie on this machine, else the name."""
+    file = Path(_place(name)) / "model.safetensors"
+    return sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else name
+
+
+def _place(name: str) -> str:
+    return str(BUNDLED / name) if name in bundled_names() else name
 
 
 def _tokenizer(folder: str) -> PreTrainedTokenizerFast:

@@ -1,6 +1,6 @@
 """The original formats of the five data sets, read row by row.
 
-Each reader gives (part, row). Amazon's files have no parts: `read_amazon` gives rows alone, for `splitting.Preparation`.
+Each reader gives (part, row). Amazon's files have no parts: `read_amazon` gives rows alone, for `splitting`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def read_table(
 def read_folder(folder: Path) -> Iterator[tuple[str | None, Labelled]]:
     """Tables whose names begin with their part, as the hub has them: train-00000-of-00001.parquet, test.csv."""
     found = {file: PART_OF.get(file.stem.split("-")[0].split("_")[0].lower()) for file in sorted(folder.rglob("*.*"))}
-    named = {file: part for file, part in found.items() if part and file.suffix in (".parquet", ".csv", ".tsv", ".jsonl")}
+    named = {
+        file: part for file, part in found.items() if part and file.suffix in (".parquet", ".csv", ".tsv", ".jsonl")
+    }
     if not named:
         raise BadTable(f"'{folder}' has no tables named by their part, such as train.parquet and test.csv.")
     for file, part in named.items():

@@ -114,7 +114,9 @@ def gather(rows: Iterable[tuple[str, Labelled]]) -> DataParts:
         labels[name].append(row.label)
     empty = [name for name in NAMES if not texts[name]]
     if empty:
-        raise BadTable(f"every part must have a row, got none for {', '.join(empty)}. Give more rows, or name the parts.")
+        raise BadTable(
+            f"every part must have a row, got none for {', '.join(empty)}. Give more rows, or name the parts."
+        )
     return DataParts(*(Part(tuple(texts[name]), tuple(labels[name])) for name in NAMES))
 
 

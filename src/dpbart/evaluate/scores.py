@@ -1,7 +1,7 @@
 """How well labels are known: macro F1 over the whole test part, and what it must be held against.
 
-Macro F1 is the mean of the F1 of every label that stands in the test part, whether it was ever predicted or not, so that
-every result on a data set has the same denominator. (The authors' code averages F1 over batches: another number.)
+Macro F1 is the mean of the F1 of every label that stands in the test part, whether it was ever predicted or not, so
+that every result on a data set has the same denominator. (The authors' code averages F1 over batches: another number.)
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def randomised_response(truth: Sequence[str], *, labels: int, epsilon: float) ->
     """The label released by itself, with no text, by randomised response at the same epsilon: how well is it known?
 
     The true one of k labels is released with probability e^epsilon / (e^epsilon + k - 1), each other one with equal
-    probability: pure epsilon (Kairouz et al. 2016). The scores come from the expected counts, so nothing is drawn. The k
-    labels are those of the train part, and a label that is not among them counts as if it were.
+    probability: pure epsilon (Kairouz et al. 2016). The scores come from the expected counts, so nothing is drawn. The
+    k labels are those of the train part, or of the test part where it has more.
 
     >>> randomised_response(["a", "b"], labels=2, epsilon=math.inf).macro_f1
     1.0
