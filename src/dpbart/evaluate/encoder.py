@@ -69,6 +69,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
         NotPrepared: If it cannot be loaded.
     """
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()  # else it reports the decoder's weights, which are not wanted here
     folder = _place(name)
     try:
         config = AutoConfig.from_pretrained(folder)
