@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import torch
 
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.evaluate.downstream import Classifier, EncoderClassifier
@@ -51,11 +55,12 @@ def test_the_best_epoch_labels_the_test_texts(monkeypatch: pytest.MonkeyPatch) -
     """Here the second epoch spoils the weights, and the first is the one to keep."""
     from dpbart.evaluate import downstream
 
-    learn = downstream._Training._epoch
+    learn: Callable[..., None] = downstream._Training._epoch
 
-    def spoil(self: downstream._Training, optimizer: object, ids: object, targets: object, epoch: int) -> None:
+    def spoil(self: downstream._Training, *learned_from: Any) -> None:
+        *rest, epoch = learned_from
         for _ in range(4):
-            learn(self, optimizer, ids, targets, 1)  # type: ignore[arg-type]
+            learn(self, *rest, 1)
         if epoch > 1:
             for weights in self.model.head.parameters():
                 weights.data.zero_()
@@ -100,8 +105,6 @@ def test_an_encoder_may_be_a_directory(tiny: Bundle) -> None:
 
 
 def test_padding_changes_nothing(tiny: Bundle) -> None:
-    import torch
-
     model, reader = load_encoder(str(tiny.folder), labels=2, length=12)
     short, long = reader.read(["a child", "the old captain sold two letters ."])
     model.eval()
@@ -109,6 +112,23 @@ def test_padding_changes_nothing(tiny: Bundle) -> None:
         alone = model(*reader.pad([short], torch.device("cpu")))
         beside = model(*reader.pad([short, long], torch.device("cpu")))[:1]
     assert torch.allclose(alone, beside, atol=1e-5)
+
+
+def test_rare_labels_weigh_more_by_the_root_of_how_rare_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.Tensor | None] = []
+    real = torch.nn.functional.cross_entropy
+
+    def watch(scores: torch.Tensor, wanted: torch.Tensor, *, weight: torch.Tensor | None) -> torch.Tensor:
+        seen.append(weight)
+        return real(scores, wanted, weight=weight)
+
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", watch)
+    train = Part(("a", "b", "c", "d", "e"), ("many", "many", "many", "many", "rare"))
+    for weighted in (True, False):
+        EncoderClassifier(epochs=1, batch_size=8, weighted=weighted).label(train, VALID, [""])
+    assert seen[0] is not None
+    assert seen[0].tolist() == pytest.approx([(2.5 / 4) ** 0.5, 2.5**0.5])
+    assert seen[1] is None
 
 
 def test_an_encoder_that_is_not_there_is_one_line(tmp_path: object) -> None:

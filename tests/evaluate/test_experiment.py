@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.csv
@@ -15,7 +15,7 @@ from dpbart.evaluate import rewriting
 from dpbart.evaluate.downstream import Labelling
 from dpbart.evaluate.experiment import Experiment, Task
 from dpbart.evaluate.linear import LinearClassifier
-from dpbart.evaluate.parts import Part
+from dpbart.evaluate.parts import Labelled, Part, write_parts
 from dpbart.evaluate.plan import PRESETS, Plan, preset_names, read_plan
 from dpbart.evaluate.results import Result, read_results, read_samples
 from dpbart.models.bundle import Bundle
@@ -38,8 +38,24 @@ name = "linear"
 """
 
 
+def made_up(label: str, number: int) -> str:
+    """A text that a classifier can tell by one word: `apple` or `boat`."""
+    return f"the {'nurse' if number % 2 else 'baker'} number {number} sold the {label}"
+
+
+def write_table(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
+    """Parquet with split, label, text: two labels, told by one word."""
+    rows, number = [], 0
+    for part, count in (("train", train), ("valid", valid), ("test", test)):
+        for _ in range(count):
+            label = ("apple", "boat")[number % 2]
+            rows.append((part, Labelled(label, made_up(label, number))))
+            number += 1
+    write_parts(file, rows)
+
+
 @pytest.fixture(autouse=True)
-def fruit(tmp_path: Path, write_table: Callable[..., None]) -> None:
+def fruit(tmp_path: Path) -> None:
     write_table(tmp_path / "fruit.parquet")
 
 
@@ -161,7 +177,6 @@ def test_a_stopped_rewriting_goes_on_with_the_next_piece(
 def test_another_recipe_is_another_cell(
     plan: Plan,
     tmp_path: Path,
-    write_table: Callable[..., None],
     rewritten: list[int],
     trained: list[tuple[Part, Part, tuple[str, ...]]],
 ) -> None:
@@ -227,9 +242,7 @@ epsilons = [inf]
     assert len(list((tmp_path / "out" / "cells").iterdir())) == plan.cells() == 2 + 3 * 2 + 2 * 5
 
 
-def test_other_data_than_the_papers_stop_before_any_work(
-    tiny: Bundle, tmp_path: Path, write_table: Callable[..., None]
-) -> None:
+def test_other_data_than_the_papers_stop_before_any_work(tiny: Bundle, tmp_path: Path) -> None:
     plan = written_plan(tmp_path, f'"{tiny.folder}"')
     write_table(tmp_path / "snips.parquet")
     (tmp_path / "plan.toml").write_text((tmp_path / "plan.toml").read_text().replace("fruit", "snips"))

@@ -47,7 +47,8 @@ def run(config: str, folder: Path | None, out: Path | None, allow_different: boo
     else:
         click.echo(f"{len(results) - len(failed)} results in {out / 'results.csv'}, {len(failed)} failed.")
     for each in failed:
-        click.echo(f"Failed: {each.data} {each.model} {each.mechanism} {each.epsilon}: {each.error}", err=True)
+        setting = each.setting if each.epsilon is None else f"{each.model} {each.mechanism} {each.epsilon:g}"
+        click.echo(f"Failed: {each.data} {setting}: {each.error}", err=True)
     if failed:
         raise SystemExit(1)
 

@@ -54,6 +54,7 @@ class EncoderClassifier:
     epochs: int = 50  # at most
     patience: int = 5  # epochs
     weight_decay: float = 0.001
+    weighted: bool = False  # whether rare labels weigh more, by the square root of how rare they are
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -87,9 +88,10 @@ class _Training:
         )
         ids, valid_ids = self.reader.read(train.texts), self.reader.read(valid.texts)
         targets = [self.names.index(label) for label in train.labels]
+        label_weights = self._label_weights(targets)
         best, best_epoch, weights = -1.0, 0, self.model.state_dict()
         for epoch in range(1, self.settings.epochs + 1):
-            self._epoch(optimizer, ids, targets, epoch)
+            self._epoch(optimizer, ids, targets, label_weights, epoch)
             reached = score(valid.labels, self.predict(valid_ids)).macro_f1
             if reached > best:
                 best, best_epoch, weights = reached, epoch, copy.deepcopy(self.model.state_dict())
@@ -98,12 +100,21 @@ class _Training:
         self.model.load_state_dict(weights)
         return best, best_epoch
 
-    def _epoch(self, optimizer: torch.optim.Optimizer, ids: Ids, targets: list[int], epoch: int) -> None:
+    def _label_weights(self, targets: list[int]) -> torch.Tensor | None:
+        """(labels,): 1 for a label of average frequency. None: every text weighs the same, as in the paper."""
+        if not self.settings.weighted:
+            return None
+        counts = torch.bincount(torch.tensor(targets), minlength=len(self.names)).float()
+        return (counts.mean() / counts).sqrt().to(self.device)
+
+    def _epoch(
+        self, optimizer: torch.optim.Optimizer, ids: Ids, targets: list[int], weight: torch.Tensor | None, epoch: int
+    ) -> None:
         self.model.train()
         for rows in similar_lengths(ids, self.settings.batch_size, seed=self.settings.seed * 1000 + epoch):
             scores = self.model(*self.reader.pad([ids[row] for row in rows], self.device))  # (batch, labels)
             wanted = torch.tensor([targets[row] for row in rows], device=self.device)  # (batch,)
-            loss = torch.nn.functional.cross_entropy(scores, wanted)
+            loss = torch.nn.functional.cross_entropy(scores, wanted, weight=weight)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)

@@ -79,7 +79,11 @@ def _panel(results: list[Result]) -> Panel:
 
 
 def _is_end_of(result: Result, name: str) -> bool:
-    return result.epsilon == math.inf and name.split(", ")[0] == system_of(result)
+    return result.epsilon == math.inf and _model_of(name) == system_of(result)
+
+
+def _model_of(system: str) -> str:
+    return system.split(", ")[0]
 
 
 def _line(name: str, results: list[Result], end: float) -> Line:
@@ -105,11 +109,12 @@ def draw(found: Sequence[Panel], file: Path) -> None:
     figure, axes = pyplot.subplots(
         high, wide, figsize=(5.2 * wide, 3.5 * high + 0.5), sharey=True, squeeze=False, layout="constrained"
     )
-    order = list(dict.fromkeys(line.name for panel in found for line in panel.lines))
+    # A model has one colour, whatever its noise.
+    order = list(dict.fromkeys(_model_of(line.name) for panel in found for line in panel.lines))
     legend: dict[str, object] = {}
     for axis, panel in zip(axes.flat, found, strict=False):
         for line in panel.lines:
-            _draw_line(axis, line, place=order.index(line.name))
+            _draw_line(axis, line, place=order.index(_model_of(line.name)))
         _draw_controls(axis, panel)
         axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
         axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)

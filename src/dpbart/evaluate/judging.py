@@ -86,6 +86,7 @@ def make_classifier(choice: ClassifierChoice, rate: float, seed: int) -> Encoder
         epochs=choice.epochs,
         patience=choice.patience,
         weight_decay=choice.weight_decay,
+        weighted=choice.weighted,
         seed=seed,
     )
 

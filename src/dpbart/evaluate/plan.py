@@ -50,6 +50,7 @@ class MechanismChoice:
     def __post_init__(self) -> None:
         if self.name not in MECHANISMS[:2]:
             raise BadParameter(f"mechanism must be one of {', '.join(MECHANISMS[:2])}, got {self.name!r}.")
+        object.__setattr__(self, "epsilons", tuple(float(each) for each in self.epsilons))  # 500 is 500.0, and one cell
         for epsilon in self.epsilons:
             if epsilon != math.inf:
                 make_mechanism(self.name, epsilon=epsilon, delta=1e-5)  # refuses a budget out of range
@@ -73,6 +74,7 @@ class ClassifierChoice:
     epochs: int = 50
     patience: int = 5
     weight_decay: float = 0.001
+    weighted: bool = False
     data: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     mechanisms: tuple[str, ...] = ()

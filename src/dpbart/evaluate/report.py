@@ -75,11 +75,12 @@ def _grid(results: list[Result]) -> Grid:
 def _notes(results: list[Result]) -> tuple[str, ...]:
     first = results[0]
     deltas = sorted({each.delta for each in results if each.delta})
+    seeds = max(each.seeds for each in results)
+    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "of one training"
     signature = next((each.bleu_signature for each in results if each.bleu_signature), None)
     notes = [
         f"Trained on {first.train:,} and tuned on {first.valid:,} rewritten texts, tested on {first.test:,} original "
-        f"ones with {first.classes} labels; macro F1, mean ± standard deviation over {max(r.seeds for r in results)} "
-        f"seeds. Labels are {first.labels}.",
+        f"ones with {first.classes} labels; macro F1, {spread}. Labels are {first.labels}.",
     ]
     if deltas:
         notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)} (laplace: 0).")
