@@ -24,7 +24,19 @@ def test_the_page_of_commands_is_current() -> None:
 def test_every_command_has_an_example_in_its_help() -> None:
     for path in (["rewrite"], ["noise"], ["models", "list"], ["models", "show"], ["models", "import"]):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
-    for path in (["prepare", "pretrain"], ["prepare", "clip"], ["prepare", "adept"]):
+    for path in (
+        ["prepare", "pretrain"],
+        ["prepare", "clip"],
+        ["prepare", "adept"],
+        ["datasets", "list"],
+        ["datasets", "show"],
+        ["datasets", "prepare"],
+        ["evaluate", "bleu"],
+        ["evaluate", "downstream"],
+        ["experiment", "run"],
+        ["experiment", "table"],
+        ["experiment", "plot"],
+    ):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
 
 

@@ -72,9 +72,10 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from dpbart.cli import cli\n"
         "for args in (['--help'], ['rewrite', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
-        "['prepare', 'pretrain', '-h']):\n"
+        "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
+        "['experiment', 'run', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
-        "print([m for m in ('torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

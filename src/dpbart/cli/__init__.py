@@ -8,6 +8,9 @@ import sys
 import click
 
 from dpbart import __version__
+from dpbart.cli.datasets import datasets
+from dpbart.cli.evaluate import evaluate
+from dpbart.cli.experiment import experiment
 from dpbart.cli.models import models
 from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
@@ -40,5 +43,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 
 
-for command in (rewrite, noise, models, prepare):
+for command in (rewrite, noise, models, prepare, datasets, evaluate, experiment):
     cli.add_command(command)

@@ -1,0 +1,156 @@
+"""dpbart datasets: the labelled sets that an evaluation rests on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+data_option = click.option(
+    "--data",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder of data sets; DPBART_DATA in the environment by default.",
+)
+different_option = click.option(
+    "--allow-different", is_flag=True, help="Go on with a data set whose counts are not the paper's."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def datasets() -> None:
+    """List, show and prepare labelled data sets. Their texts are never part of dpbart."""
+
+
+@datasets.command("list")
+@data_option
+@json_option
+def list_datasets(folder: Path | None, as_json: bool) -> None:
+    """The paper's five data sets, their counts, and whether they are in your folder.
+
+    \b
+        dpbart datasets list --data data/
+    """
+    import os
+
+    from dpbart.evaluate.datasets import ENVIRONMENT, KNOWN, data_folder, find_data
+
+    asked = data_folder(folder) if folder is not None or os.environ.get(ENVIRONMENT) else None
+    found = {name: find_data(name, asked) if asked else None for name in KNOWN}
+    if as_json:
+        rows = [
+            {
+                "name": each.name,
+                "title": each.title,
+                "classes": each.classes,
+                "train_and_valid": each.train,
+                "test": each.test,
+                "label": each.label,
+                "delta": each.delta,
+                "format": each.original,
+                "source": each.source,
+                "found": str(found[each.name]) if found[each.name] else None,
+            }
+            for each in KNOWN.values()
+        ]
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for each in KNOWN.values():
+        here = f"found: {found[each.name]}" if found[each.name] else "not found" if asked else each.source
+        click.echo(
+            f"{each.name:<7} {each.classes:>2} classes, {each.train:>9,} train and valid, {each.test:>7,} test. {here}"
+        )
+
+
+@datasets.command()
+@click.argument("name")
+@data_option
+@different_option
+@json_option
+def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -> None:
+    """Counts, labels and checksum of a data set, and what differs from the paper's.
+
+    NAME is one of the paper's, or that of your own file in the folder.
+
+    \b
+        dpbart datasets show snips --data data/
+    """
+    from dpbart.evaluate.datasets import KNOWN, data_folder, load_data
+
+    data = load_data(name, data_folder(folder), allow_different=True)
+    known = KNOWN.get(name)
+    counts = data.counts()
+    differences = known.differences(counts) if known else []
+    if as_json:
+        held = {
+            "name": name,
+            "checksum": data.checksum,
+            "texts": {part: sum(labels.values()) for part, labels in counts.items()},
+            "labels": counts,
+            "unseen": data.unseen,
+            "untested": data.untested,
+            "differences": differences,
+        }
+        click.echo(json.dumps(held))
+    else:
+        click.echo(f"Checksum   {data.checksum} (SHA-256 of every split, label and text)")
+        for part, labels in counts.items():
+            listed = ", ".join(f"{label} {n:,}" for label, n in labels.most_common())
+            click.echo(f"{part:<10} {sum(labels.values()):,} texts, {len(labels)} labels: {listed}")
+        if data.unseen:
+            click.echo(f"Unseen     in test but not in train: {', '.join(data.unseen)}")
+        if data.untested:
+            click.echo(f"Untested   in train but not in test: {', '.join(data.untested)}")
+    if known is not None and not allow_different:
+        known.check(counts)
+
+
+@datasets.command()
+@click.argument("kind", type=click.Choice(["atis", "snips", "imdb", "drugs", "amazon", "own"]))
+@click.argument("source", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Parquet file to make: split, label, text.")
+@click.option("--text-column", default="text", show_default=True, help="Of your own file.")
+@click.option("--label-column", default="label", show_default=True, help="Of your own file.")
+@click.option("--longest", type=int, help="Of your own file: leave out texts of more words than this.")
+@click.option("--balance", is_flag=True, help="Of your own file: as many texts of every label as of the rarest.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the parts and of the balancing.")
+@different_option
+@json_option
+def prepare(
+    kind: str,
+    source: tuple[Path, ...],
+    out: Path,
+    text_column: str,
+    label_column: str,
+    longest: int | None,
+    balance: bool,
+    seed: int,
+    allow_different: bool,
+    as_json: bool,
+) -> None:
+    """Make one Parquet file of a data set: of the paper's in their original formats, or of your own.
+
+    \b
+    atis, snips  a folder with train, valid and test, each with seq.in and label
+    imdb         the folder aclImdb
+    drugs        a folder with drugsComTrain_raw.tsv and drugsComTest_raw.tsv
+    amazon       amazon_reviews_us_*.tsv, .tsv.gz or .parquet, of any size
+    own          CSV, TSV, JSON lines or Parquet with texts and labels, of any size
+
+    \b
+        dpbart datasets prepare snips SlotGated-SLU/data/snips --out data/snips.parquet
+        dpbart datasets prepare amazon amazon_reviews_us_*.tsv.gz --out data/amazon.parquet
+        dpbart datasets prepare own reviews.csv --label-column stars --balance --out data/reviews.parquet
+    """
+    from dpbart.evaluate.making import OwnFile, make_file
+
+    own = OwnFile(text_column, label_column, longest, balance)
+    counts = make_file(kind, source, out, own=own, seed=seed, allow_different=allow_different)
+    if as_json:
+        click.echo(json.dumps({"out": str(out), "labels": counts}))
+        return
+    for part, labels in counts.items():
+        click.echo(f"{part:<6} {sum(labels.values()):,} texts: {', '.join(f'{k} {v:,}' for k, v in labels.items())}")
+    click.echo(f"Written to {out}.")

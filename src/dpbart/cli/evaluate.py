@@ -1,0 +1,140 @@
+"""dpbart evaluate: what a rewriting kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
+
+
+@click.group()
+def evaluate() -> None:
+    """Measure what a rewriting kept: BLEU, and what a classifier can still learn."""
+
+
+@evaluate.command()
+@click.argument("original", type=click.Path(path_type=Path))
+@click.argument("rewritten", type=click.Path(path_type=Path))
+@text_option
+@json_option
+def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> None:
+    """Corpus BLEU of REWRITTEN against ORIGINAL, row by row, with its signature.
+
+    \b
+        dpbart evaluate bleu reviews.csv private.csv
+    """
+    from dpbart.errors import BadTable
+    from dpbart.evaluate.bleu import measure_kept
+    from dpbart.rewrite.tables import open_table
+
+    texts = [
+        [text for batch in open_table(file, text_column=text_column).batches(1024) for text in batch.texts()]
+        for file in (original, rewritten)
+    ]
+    if len(texts[0]) != len(texts[1]):
+        raise BadTable(
+            f"both files must have the same rows, got {len(texts[0])} in '{original}' "
+            f"and {len(texts[1])} in '{rewritten}'."
+        )
+    kept = measure_kept(*texts)
+    if as_json:
+        figures = {"bleu": kept.bleu, "content_words": kept.content_words, "texts": len(texts[0])}
+        click.echo(json.dumps({**figures, "signature": kept.signature}))
+        return
+    click.echo(f"BLEU           {kept.bleu:.2f} of 100 over {len(texts[0]):,} texts")
+    click.echo(f"Content words  {kept.content_words:.1%} kept")
+    click.echo(f"Signature      {kept.signature}")
+
+
+@evaluate.command()
+@click.option("--train", type=click.Path(path_type=Path), required=True, help="Rewritten texts to learn from.")
+@click.option("--valid", type=click.Path(path_type=Path), required=True, help="Rewritten texts to tune on.")
+@click.option("--test", type=click.Path(path_type=Path), required=True, help="ORIGINAL texts to test on.")
+@click.option("--classifier", type=click.Choice(["encoder", "linear"]), default="encoder", show_default=True)
+@click.option("--encoder", default="mini", show_default=True, help="Bundled name, directory, or hub id.")
+@click.option(
+    "--learning-rate", type=float, multiple=True, default=(5e-4, 2e-4), show_default=True, help="To search; repeatable."
+)
+@click.option("--seeds", type=int, default=3, show_default=True, help="Trainings of the encoder to average over.")
+@click.option("--epochs", type=int, default=50, show_default=True, help="At most.")
+@click.option("--patience", type=int, default=5, show_default=True, help="Epochs without a better validation F1.")
+@click.option("-e", "--epsilon", type=float, help="Of the rewriting: gives the control of the label alone.")
+@text_option
+@click.option("--label-column", default="label", show_default=True, help="Column that holds the labels.")
+@json_option
+def downstream(
+    train: Path,
+    valid: Path,
+    test: Path,
+    classifier: str,
+    encoder: str,
+    learning_rate: tuple[float, ...],
+    seeds: int,
+    epochs: int,
+    patience: int,
+    epsilon: float | None,
+    text_column: str,
+    label_column: str,
+    as_json: bool,
+) -> None:
+    """Macro F1 on original texts of a classifier that has seen rewritten ones only.
+
+    Beside it stand the guess of the most frequent label, and two controls: the same texts with their labels shuffled,
+    and, with --epsilon, the label released alone by randomised response.
+
+    \b
+        dpbart evaluate downstream --train train.csv --valid valid.csv --test test.csv --epsilon 500
+    """
+    from dpbart.evaluate.formats import read_table
+    from dpbart.evaluate.judging import judge_once
+    from dpbart.evaluate.parts import DataParts, Part
+    from dpbart.evaluate.plan import ClassifierChoice
+
+    def read(file: Path) -> Part:
+        rows = [row for _, row in read_table(file, text_column=text_column, label_column=label_column)]
+        return Part(tuple(row.text for row in rows), tuple(row.label for row in rows))
+
+    choice = ClassifierChoice(
+        kind=classifier,
+        name=classifier,
+        encoder=encoder,
+        learning_rates=learning_rate,
+        seeds=tuple(range(seeds)),
+        epochs=epochs,
+        patience=patience,
+    )
+    data = DataParts(read(train), read(valid), read(test))
+    for label in data.unseen:
+        click.echo(f"Label '{label}' is in {test} but not in {train}: it cannot be got right.", err=True)
+    for label in data.untested:
+        click.echo(f"Label '{label}' is in {train} but not in {test}: it has no F1.", err=True)
+    figures = judge_once(choice, data, epsilon=epsilon)
+    if as_json:
+        click.echo(json.dumps({**figures, "unseen": data.unseen, "untested": data.untested}))
+        return
+    _show(figures)
+
+
+def _show(figures: dict[str, object]) -> None:
+    """Lines for a person to read."""
+
+    def spread(name: str) -> str:
+        deviation = figures[f"{name}_deviation"]
+        return f"{figures[f'{name}_mean']:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+
+    click.echo(f"Macro F1        {spread('f1')} over {figures['seeds']} trainings")
+    click.echo(f"Accuracy        {spread('accuracy')}")
+    click.echo(f"Most frequent   {figures['majority_f1']:.4f} macro F1 by always guessing the most frequent label")
+    click.echo(f"Shuffled        {figures['shuffled_f1']:.4f} macro F1 after training on shuffled labels")
+    if figures["label_only_f1"] is not None:
+        click.echo(
+            f"Label alone     {figures['label_only_f1']:.4f} macro F1 of the label by randomised response, no text"
+        )
+    classes = figures["class_f1"]
+    assert isinstance(classes, dict)  # of label to F1
+    for label, value in classes.items():
+        click.echo(f"  {label:<30} {value:.4f}")

@@ -1,0 +1,104 @@
+"""A pre-trained encoder with a feed-forward layer on the mean of its last hidden states: text to label.
+
+This judges rewritten texts; it is no part of the private path, so it may use masks and lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils import logging as transformers_logging
+
+from dpbart.errors import NotPrepared
+from dpbart.models.bundle import BUNDLED, bundled_names
+
+Ids = list[list[int]]
+
+
+class TextReader:
+    """Texts to ids, cut to what the encoder can read."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, length: int) -> None:
+        self.tokenizer, self.length = tokenizer, length
+
+    def read(self, texts: Sequence[str]) -> Ids:
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        ids: Ids = self.tokenizer(clean, truncation=True, max_length=self.length)["input_ids"]
+        return ids
+
+    def pad(self, rows: Ids, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and mask, both (batch, longest of these rows)."""
+        longest = max(len(row) for row in rows)
+        fill = self.tokenizer.pad_token_id
+        ids = torch.tensor([row + [fill] * (longest - len(row)) for row in rows], device=device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=device)
+        return ids, mask
+
+
+class LabelModel(torch.nn.Module):
+    """Ids to a score for each label."""
+
+    def __init__(self, encoder: torch.nn.Module, width: int, labels: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = torch.nn.Sequential(
+            torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(width, labels)
+        )
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # (batch, positions, width)
+        weight = mask.unsqueeze(-1).to(hidden.dtype)  # (batch, positions, 1)
+        mean = (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)  # (batch, width)
+        scores: torch.Tensor = self.head(mean)  # (batch, labels)
+        return scores
+
+
+def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, TextReader]:
+    """An encoder by bundled name, directory, or hub id such as bert-base-uncased; of an encoder-decoder, the encoder.
+
+    Args:
+        name: "mini" needs no network.
+        labels: How many there are to tell apart.
+        length: Tokens of a text to read, at most; fewer where the encoder has fewer positions (mini: 20).
+
+    Raises:
+        NotPrepared: If it cannot be loaded.
+    """
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()  # else it reports the decoder's weights, which are not wanted here
+    folder = _place(name)
+    try:
+        config = AutoConfig.from_pretrained(folder)
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32)
+        tokenizer = _tokenizer(folder)
+    except Exception as error:  # offline, unknown, damaged: each in its own kind of error
+        raise NotPrepared(
+            f"the encoder '{name}' could not be loaded ({type(error).__name__}). "
+            "Give 'mini', a directory, or, with a network, a hub id such as bert-base-uncased."
+        ) from error
+    if config.is_encoder_decoder:
+        model = model.get_encoder()
+    positions = int(getattr(config, "max_position_embeddings", length))
+    reader = TextReader(tokenizer, min(length, positions, int(tokenizer.model_max_length)))
+    return LabelModel(model, int(config.hidden_size), labels), reader
+
+
+def weights_of(name: str) -> str:
+    """Which weights exactly: the beginning of their SHA-256 where they lie on this machine, else the name."""
+    file = Path(_place(name)) / "model.safetensors"
+    return sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else name
+
+
+def _place(name: str) -> str:
+    return str(BUNDLED / name) if name in bundled_names() else name
+
+
+def _tokenizer(folder: str) -> PreTrainedTokenizerFast:
+    file = Path(folder) / "tokenizer.json"
+    if not file.is_file() or (Path(folder) / "tokenizer_config.json").is_file():
+        return AutoTokenizer.from_pretrained(folder)
+    return PreTrainedTokenizerFast(tokenizer_file=str(file), pad_token="<pad>")

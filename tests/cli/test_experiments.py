@@ -1,0 +1,123 @@
+"""The commands around experiments: exact text and exit status, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpbart.cli import cli
+from dpbart.models.bundle import Bundle
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def fruit(tmp_path: Path) -> Path:
+    """A folder with fruit.csv: split, label, text; and each part in a file of its own."""
+    rows = []
+    for number in range(60):
+        part, label = ("train", "train", "train", "valid", "test")[number % 5], ("apple", "boat")[number % 2]
+        rows.append((part, label, f"number {number} has the {label}"))
+    (tmp_path / "fruit.csv").write_text("split,label,text\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    for part in ("train", "valid", "test"):
+        lines = [f"{label},{text}\n" for name, label, text in rows if name == part]
+        (tmp_path / f"{part}.csv").write_text("label,text\n" + "".join(lines))
+    return tmp_path
+
+
+def test_data_sets_are_listed(fruit: Path) -> None:
+    lines = run("datasets", "list").stdout.splitlines()
+    assert lines[1].startswith("snips    7 classes,    13,784 train and valid,     700 test. Goo et al. 2018")
+    held = json.loads(run("datasets", "list", "--data", fruit, "--json").stdout)
+    assert [each["name"] for each in held] == ["atis", "snips", "imdb", "drugs", "amazon"]
+    assert {each["found"] for each in held} == {None}
+
+
+def test_a_data_set_is_shown(fruit: Path) -> None:
+    done = run("datasets", "show", "fruit", "--data", fruit)
+    assert done.exit_code == 0, done.stderr
+    assert "train      36 texts, 2 labels: apple 18, boat 18\n" in done.stdout
+    held = json.loads(run("datasets", "show", "fruit", "--data", fruit, "--json").stdout)
+    assert held["texts"] == {"train": 36, "valid": 12, "test": 12}
+
+
+def test_a_set_that_is_not_the_papers_is_shown_and_refused(fruit: Path) -> None:
+    (fruit / "fruit.csv").rename(fruit / "snips.csv")
+    done = run("datasets", "show", "snips", "--data", fruit)
+    assert done.exit_code == 1
+    assert "48 texts to train and validate on where the paper has 13,784" in done.stderr
+    assert run("datasets", "show", "snips", "--data", fruit, "--allow-different").exit_code == 0
+
+
+def test_an_own_file_is_prepared(fruit: Path) -> None:
+    out = fruit / "mine.parquet"
+    done = run("datasets", "prepare", "own", fruit / "fruit.csv", "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"Written to {out}."
+    assert run("datasets", "prepare", "own", fruit / "fruit.csv", "--out", fruit / "mine.csv").exit_code == 1
+
+
+def test_bleu_comes_with_its_signature(fruit: Path) -> None:
+    held = json.loads(run("evaluate", "bleu", fruit / "test.csv", fruit / "test.csv", "--json").stdout)
+    assert held["bleu"] == pytest.approx(100)
+    assert held["signature"].startswith("nrefs:1|")
+    assert "Signature      nrefs:1|" in run("evaluate", "bleu", fruit / "test.csv", fruit / "test.csv").stdout
+
+
+def test_bleu_of_files_that_do_not_pair_is_refused(fruit: Path) -> None:
+    done = run("evaluate", "bleu", fruit / "train.csv", fruit / "test.csv")
+    assert done.exit_code == 1
+    assert "must have the same rows, got 36 in" in done.stderr
+
+
+def test_downstream_prints_f1_and_its_controls(fruit: Path) -> None:
+    parts = [arg for part in ("train", "valid", "test") for arg in (f"--{part}", fruit / f"{part}.csv")]
+    done = run("evaluate", "downstream", *parts, "--classifier", "linear", "--epsilon", 1, "--json")
+    held = json.loads(done.stdout)
+    assert (held["f1_mean"], held["f1_deviation"], held["class_f1"]) == (1, None, {"apple": 1, "boat": 1})
+    assert held["label_only_f1"] == pytest.approx(0.731, abs=1e-3)  # e / (e + 1)
+    assert held["majority_f1"] == pytest.approx(1 / 3)
+    shown = run("evaluate", "downstream", *parts, "--classifier", "linear").stdout
+    assert shown.startswith("Macro F1        1.0000 over 1 trainings\n")
+    assert "Label alone" not in shown
+
+
+def test_labels_that_do_not_fit_are_named(fruit: Path) -> None:
+    with (fruit / "test.csv").open("a") as file:
+        file.write("pear,one more\n")
+    parts = [arg for part in ("train", "valid", "test") for arg in (f"--{part}", fruit / f"{part}.csv")]
+    done = run("evaluate", "downstream", *parts, "--classifier", "linear")
+    assert f"Label 'pear' is in {fruit / 'test.csv'} but not in {fruit / 'train.csv'}" in done.stderr
+
+
+def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> None:
+    config = fruit / "small.toml"
+    config.write_text(
+        f'models = ["{tiny.folder}", "{fruit}/none"]\nlength = 12\nbeams = 1\n'
+        '[[mechanisms]]\nname = "gaussian"\nepsilons = [500]\n'
+        '[[data]]\nname = "fruit"\ndelta = 1e-3\n[[classifiers]]\nkind = "linear"\nname = "linear"\n'
+    )
+    out = fruit / "out"
+    done = run("experiment", "run", config, "--data", fruit, "--out", out)
+    assert done.exit_code == 1  # one model is not there
+    assert done.stdout == f"2 results in {out / 'results.csv'}, 1 failed.\n"
+    assert f"Failed: fruit {fruit}/none gaussian 500: NotPrepared: no model named" in done.stderr
+    table = run("experiment", "table", out)
+    assert table.stdout.startswith("### fruit, linear\n\n| system | measure | original | 500 |\n")
+    assert run("experiment", "table", out, "--latex").stdout.startswith("\\begin{table}\n")
+    assert run("experiment", "table", out, "--samples").stdout.startswith("### fruit: number 0 has the apple\n")
+    assert len(json.loads(run("experiment", "table", out, "--json").stdout)) == 3
+    assert run("experiment", "plot", out).stdout == f"Drawn to {out / 'figure.png'}.\n"
+    assert (out / "figure.png").is_file()
+
+
+def test_an_experiment_without_data_says_where_to_put_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPBART_DATA", raising=False)
+    done = run("experiment", "run", "mini")
+    message = "Error: a folder of data sets must be given. Pass --data DIR, or set DPBART_DATA.\n"
+    assert (done.exit_code, done.stderr) == (1, message)

@@ -1,0 +1,302 @@
+"""An experiment through the whole path, with a tiny model: nothing twice, nothing leaked, failures recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from dpbart.errors import BadParameter, BadTable
+from dpbart.evaluate import rewriting
+from dpbart.evaluate.downstream import Labelling
+from dpbart.evaluate.experiment import Experiment, Task
+from dpbart.evaluate.linear import LinearClassifier
+from dpbart.evaluate.parts import Labelled, Part, write_parts
+from dpbart.evaluate.plan import PRESETS, Plan, preset_names, read_plan
+from dpbart.evaluate.results import Result, read_results, read_samples
+from dpbart.models.bundle import Bundle
+from dpbart.rewrite.rewriter import Rewriter, Rewriting
+
+CONFIG = """
+models = [{models}]
+length = 12
+beams = 1
+batch_size = 16
+[[mechanisms]]
+name = "gaussian"
+epsilons = [500, inf]
+[[data]]
+name = "fruit"
+delta = 1e-3
+[[classifiers]]
+kind = "linear"
+name = "linear"
+"""
+
+
+def made_up(label: str, number: int) -> str:
+    """A text that a classifier can tell by one word: `apple` or `boat`."""
+    return f"the {'nurse' if number % 2 else 'baker'} number {number} sold the {label}"
+
+
+def write_table(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
+    """Parquet with split, label, text: two labels, told by one word."""
+    rows, number = [], 0
+    for part, count in (("train", train), ("valid", valid), ("test", test)):
+        for _ in range(count):
+            label = ("apple", "boat")[number % 2]
+            rows.append((part, Labelled(label, made_up(label, number))))
+            number += 1
+    write_parts(file, rows)
+
+
+@pytest.fixture(autouse=True)
+def fruit(tmp_path: Path) -> None:
+    write_table(tmp_path / "fruit.parquet")
+
+
+@pytest.fixture
+def plan(tiny: Bundle, tmp_path: Path) -> Plan:
+    return written_plan(tmp_path, f'"{tiny.folder}"')
+
+
+def written_plan(folder: Path, models: str, more: str = "") -> Plan:
+    (folder / "plan.toml").write_text(CONFIG.format(models=models) + more)
+    return read_plan(str(folder / "plan.toml"))
+
+
+def run(plan: Plan, folder: Path) -> list[Result]:
+    return Experiment.prepare(Task(plan, folder, folder / "out")).run()
+
+
+@pytest.fixture
+def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many texts each call of the rewriter had."""
+    calls: list[int] = []
+    real = Rewriter.rewrite
+
+    def watch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+        calls.append(len(texts))
+        return real(self, texts)
+
+    monkeypatch.setattr(Rewriter, "rewrite", watch)
+    return calls
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Part, Part, tuple[str, ...]]]:
+    """What the classifier was given, call by call."""
+    calls: list[tuple[Part, Part, tuple[str, ...]]] = []
+    real = LinearClassifier.label
+
+    def watch(self: LinearClassifier, train: Part, valid: Part, texts: Sequence[str]) -> Labelling:
+        calls.append((train, valid, tuple(texts)))
+        return real(self, train, valid, texts)
+
+    monkeypatch.setattr(LinearClassifier, "label", watch)
+    return calls
+
+
+def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
+    results = run(plan, tmp_path)
+    assert [(r.setting, r.epsilon) for r in results] == [
+        ("original", None),
+        ("rewrite-no-dp", math.inf),
+        ("rewrite-dp", 500),
+    ]
+    original, no_dp, dp = results
+    assert original.f1_mean == 1  # told by one word
+    assert original.shuffled_f1 is not None
+    assert original.shuffled_f1 < 0.9  # the control: the labels say nothing of the texts
+    assert original.bleu is None
+    assert None not in (no_dp.bleu, dp.bleu, dp.shuffled_f1, dp.f1_mean)
+    assert (no_dp.label_only_f1, original.label_only_f1) == (1, None)
+    assert (dp.delta, dp.labels) == (1e-3, "released as they are, with the rewritten text")
+    assert {r.error for r in results} == {None}
+
+
+def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> None:
+    results = run(plan, tmp_path)
+    assert read_results(tmp_path / "out") == results
+    assert pyarrow.csv.read_csv(tmp_path / "out" / "results.csv").num_rows == 3
+    samples = read_samples(tmp_path / "out")
+    assert len(samples) == 2 * 5
+    assert samples[0].original == "the baker number 0 sold the apple"
+
+
+def test_a_classifier_never_sees_an_original_train_text(
+    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
+) -> None:
+    run(plan, tmp_path)
+    held = pq.read_table(tmp_path / "fruit.parquet").to_pylist()
+    secret = {row["text"] for row in held if row["split"] in ("train", "valid")}
+    test = tuple(row["text"] for row in held if row["split"] == "test")
+    original, rewritings = trained[:2], trained[2:]
+    assert all(set(train.texts) | set(valid.texts) == secret for train, valid, _ in original)
+    assert len(rewritings) == 4
+    for train, valid, texts in rewritings:
+        assert not (set(train.texts) | set(valid.texts)) & secret
+        assert texts == test  # the original ones, whole and in order
+
+
+def test_a_second_run_computes_nothing(
+    plan: Plan, tmp_path: Path, rewritten: list[int], trained: list[tuple[Part, Part, tuple[str, ...]]]
+) -> None:
+    first = run(plan, tmp_path)
+    assert (rewritten, len(trained)) == ([32, 32], 6)
+    assert run(plan, tmp_path) == first
+    assert (rewritten, len(trained)) == ([32, 32], 6)
+
+
+def test_a_stopped_rewriting_goes_on_with_the_next_piece(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "PIECE", 10)  # 32 texts: 10, 10, 10, 2
+    calls: list[int] = []
+    real = Rewriter.rewrite
+
+    def stop_at_the_third(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+        calls.append(len(texts))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(self, texts)
+
+    monkeypatch.setattr(Rewriter, "rewrite", stop_at_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, tmp_path)
+    results = run(plan, tmp_path)
+    assert calls == [10, 10, 10, 10, 2, 10, 10, 10, 2]  # the third again, the first two not
+    assert {r.error for r in results} == {None}
+    assert [file for file in (tmp_path / "out" / "rewritten").iterdir() if file.is_dir()] == []
+
+
+def test_another_recipe_is_another_cell(
+    plan: Plan,
+    tmp_path: Path,
+    rewritten: list[int],
+    trained: list[tuple[Part, Part, tuple[str, ...]]],
+) -> None:
+    run(plan, tmp_path)
+    write_table(tmp_path / "fruit.parquet", train=26)
+    run(plan, tmp_path)
+    assert rewritten == [32, 32, 34, 34]
+    assert len(trained) == 12
+
+
+def test_a_lost_file_is_made_anew(plan: Plan, tmp_path: Path, rewritten: list[int]) -> None:
+    run(plan, tmp_path)
+    next((tmp_path / "out" / "rewritten").glob("*.parquet")).unlink()
+    run(plan, tmp_path)
+    assert rewritten == [32, 32, 32]
+
+
+def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_path: Path) -> None:
+    plan = written_plan(tmp_path, f'"{tmp_path}/no-such-model", "{tiny.folder}"')
+    results = run(plan, tmp_path)
+    failed = [r for r in results if r.error]
+    assert [r.epsilon for r in failed] == [math.inf, 500]
+    assert all("NotPrepared: no model named" in str(r.error) for r in failed)
+    assert [r.f1_mean is not None for r in results] == [True, False, False, True, True]
+
+
+def test_a_training_that_fails_is_recorded_and_tried_again(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Labelling:
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearClassifier, "label", broken)
+        assert {r.error for r in run(plan, tmp_path)} == {"RuntimeError: no memory"}
+    assert any('"error": "RuntimeError: no memory"' in f.read_text() for f in (tmp_path / "out" / "cells").iterdir())
+    assert {r.error for r in run(plan, tmp_path)} == {None}
+
+
+def test_a_delta_too_large_for_the_data_is_refused(tiny: Bundle, tmp_path: Path) -> None:
+    plan = written_plan(tmp_path, f'"{tiny.folder}"')
+    (tmp_path / "plan.toml").write_text((tmp_path / "plan.toml").read_text().replace("1e-3", "0.1"))
+    plan = read_plan(str(tmp_path / "plan.toml"))
+    assert "delta must be below 1 / 32" in str(run(plan, tmp_path)[2].error)
+
+
+def test_the_encoder_is_searched_with_one_seed_and_then_averaged(tiny: Bundle, tmp_path: Path) -> None:
+    more = f"""
+[[classifiers]]
+kind = "encoder"
+name = "enc"
+encoder = "{tiny.folder}"
+learning_rates = [1e-3, 1e-5]
+seeds = [0, 1, 2]
+epochs = 1
+epsilons = [inf]
+"""
+    plan = written_plan(tmp_path, f'"{tiny.folder}"', more)
+    results = [r for r in run(plan, tmp_path) if r.classifier == "enc"]
+    assert [(r.setting, r.seeds) for r in results] == [("original", 3), ("rewrite-no-dp", 3)]
+    assert all(r.f1_deviation is not None and r.learning_rate in (1e-3, 1e-5) for r in results)
+    # 2 rewritings; linear: 2 trainings of each of 3 settings; encoder: 2 rates + 2 more seeds + 1 control, of 2.
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == plan.cells() == 2 + 3 * 2 + 2 * 5
+
+
+def test_other_data_than_the_papers_stop_before_any_work(tiny: Bundle, tmp_path: Path) -> None:
+    plan = written_plan(tmp_path, f'"{tiny.folder}"')
+    write_table(tmp_path / "snips.parquet")
+    (tmp_path / "plan.toml").write_text((tmp_path / "plan.toml").read_text().replace("fruit", "snips"))
+    plan = read_plan(str(tmp_path / "plan.toml"))
+    with pytest.raises(BadTable, match="not the paper's 'snips'"):
+        run(plan, tmp_path)
+    assert not (tmp_path / "out").exists()
+    Experiment.prepare(Task(plan, tmp_path, tmp_path / "out", allow_different=True))
+
+
+class TestPlan:
+    @pytest.mark.parametrize(
+        ("before", "after", "message"),
+        [
+            ("beams = 1", "beam = 1", "has a key that is not known: beam. Known: name, models,"),
+            ('kind = "linear"', 'kind = "forest"', "must be one of encoder, linear, got 'forest'"),
+            ('kind = "linear"\n', "", r"\[\[classifiers\]\] of .* lacks kind"),
+            ("epsilons = [500, inf]", "epsilons = [-1]", "epsilon must be greater than 0"),
+            ("epsilons = [500, inf]", "epsilons = 5", "value of the wrong type"),
+            ('name = "gaussian"', 'name = "none"', "mechanism must be one of gaussian, laplace"),
+            ("delta = 1e-3", "delta = 1e-3\ntrain = 0", "train of 'fruit' must be at least 1 text"),
+            ("[[data]]", "[data]", "must be tables"),
+            ("models =", "models", "is not TOML"),
+            ('name = "linear"', 'name = "linear"\ndata = ["pears"]', "names 'pears', which the experiment has not"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, plan: Plan, tmp_path: Path, before: str, after: str, message: str) -> None:
+        file = tmp_path / "plan.toml"
+        assert before in file.read_text()
+        file.write_text(file.read_text().replace(before, after))
+        with pytest.raises(BadParameter, match=message):
+            read_plan(str(file))
+
+    def test_a_plan_that_is_not_there_lists_the_presets(self) -> None:
+        with pytest.raises(BadParameter, match="Give a TOML file, or one of mini, paper"):
+            read_plan("maxi")
+
+    @pytest.mark.parametrize("name", ["mini", "paper"])
+    def test_presets_are_whole(self, name: str) -> None:
+        assert preset_names() == ["mini", "paper"]
+        plan = read_plan(name)
+        gaussian = next(each for each in plan.mechanisms if each.name == "gaussian")
+        assert gaussian.epsilons == (10, 50, 100, 250, 500, 750, 1000, 2500, math.inf)
+        assert plan.name == name
+        assert (PRESETS / f"{name}.toml").is_file()
+
+    def test_the_paper_has_the_papers_settings(self) -> None:
+        plan = read_plan("paper")
+        assert {each.name: each.delta for each in plan.data} == {
+            "atis": 1e-5,
+            "snips": 1e-5,
+            "imdb": 1e-5,
+            "drugs": 1e-6,
+            "amazon": 1e-7,
+        }
+        (bert,) = plan.classifiers
+        assert (plan.length, plan.beams, bert.epochs, bert.patience, len(bert.seeds)) == (20, 10, 50, 5, 3)

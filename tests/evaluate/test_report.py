@@ -1,0 +1,89 @@
+"""Tables and figure of a stored, made-up result file equal the stored ones."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
+
+from dpbart.errors import BadParameter, BadTable
+from dpbart.evaluate.figure import INFINITY_AFTER, draw, panels
+from dpbart.evaluate.report import paper_tables, sample_tables
+from dpbart.evaluate.results import read_results, read_samples
+
+STORED = Path(__file__).parent / "stored"
+
+
+def test_the_table_in_markdown() -> None:
+    tables = paper_tables(read_results(STORED))
+    assert "\n".join(table.as_markdown() for table in tables) == (STORED / "table.md").read_text()
+
+
+def test_the_table_in_latex() -> None:
+    tables = paper_tables(read_results(STORED))
+    assert "\n".join(table.as_latex() for table in tables) == (STORED / "table.tex").read_text()
+
+
+def test_the_tables_of_samples() -> None:
+    assert sample_tables(read_samples(STORED)) == (STORED / "samples.md").read_text()
+
+
+def test_a_panel_a_data_set_and_infinity_at_the_right() -> None:
+    atis, snips = panels(read_results(STORED))
+    assert (atis.data, snips.data) == ("atis", "snips")
+    assert atis.ticks == ((10, "10"), (500, "500"), (2500, "2,500"), (INFINITY_AFTER * 2500, "∞"))
+    assert [line.name for line in atis.lines] == ["mini", "mini, laplace", "mini-pr-plus", "mini-pr-plus, laplace"]
+    mini, laplace, plus, _ = atis.lines
+    assert mini.x == (500, 2500, 10_000)  # the cell at 10 failed
+    assert laplace.x == (2500, 10_000)  # no noise is the end of every line
+    assert plus.mean == pytest.approx((0.0369, 0.2684, 0.4255, 0.70), abs=1e-4)
+    assert plus.deviation == pytest.approx((0.024, 0.024, 0.024, 0.012))
+    assert (atis.original, atis.majority) == (0.71, 0.041)
+    assert atis.alone.mean == (0.9997, 0.9997, 0.9997, 1.0)
+
+
+def test_what_is_drawn_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = panels(read_results(STORED), "mini encoder")
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    draw(found, tmp_path / "figure.png")
+    figure = pyplot.gcf()
+    monkeypatch.undo()
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert [axis.get_title() for axis in shown] == ["atis", "snips"]
+    for axis, panel in zip(shown, found, strict=True):
+        assert axis.get_xscale() == "log"
+        drawn = {str(line.get_label()): line for line in axis.get_lines()}
+        for line in panel.lines:
+            assert tuple(drawn[line.name].get_xdata()) == line.x
+            assert tuple(drawn[line.name].get_ydata()) == line.mean
+        assert tuple(drawn["original texts"].get_ydata()) == (panel.original, panel.original)
+        bands = [each for each in axis.collections if isinstance(each, PolyCollection)]
+        for band, line in zip(bands, panel.lines, strict=True):
+            top = max(mean + spread for mean, spread in zip(line.mean, line.deviation, strict=True))
+            assert np.asarray(band.get_paths()[0].vertices)[:, 1].max() == pytest.approx(top)
+    pyplot.close(figure)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_a_figure_of_a_classifier_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(BadParameter, match="must be one of mini encoder, linear, got 'forest'"):
+        panels(read_results(STORED), "forest")
+
+
+def test_nothing_rewritten_is_no_figure() -> None:
+    originals = [each for each in read_results(STORED) if each.setting == "original"]
+    with pytest.raises(BadParameter, match="needs a rewriting"):
+        panels(originals)
+
+
+def test_a_folder_without_results_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(BadTable, match="Make it with 'dpbart experiment run'"):
+        read_results(tmp_path)
+
+
+def test_an_infinite_budget_comes_back_as_one() -> None:
+    assert math.inf in {each.epsilon for each in read_results(STORED)}
