@@ -153,6 +153,17 @@ class TestAmazon:
             total += Counter(labels)
         assert total["positive"] == total["negative"] == sum(n - (n + 2) // 3 for n in rare.values())
 
+    def test_four_and_five_stars_are_positive(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.tsv"
+        lines = [amazon_line("Wireless", stars, f"{stars} stars") for stars in (1, 2, 3, 4, 5)]
+        file.write_text("\t".join(AMAZON_COLUMNS.split()) + "\n" + "".join(lines))
+        assert [row.label for row in read_amazon([file])] == ["negative"] * 3 + ["positive"] * 2
+
+    def test_texts_of_one_to_twenty_words_stay(self) -> None:
+        rows = [Labelled("a", "word " * words) for words in (0, 1, 20, 21)]
+        kept = [len(row.text.split()) for _, row in Preparation(longest=20).run(lambda: rows)]
+        assert kept == [1, 20]
+
     def test_balancing_draws_each_row_at_most_once(self, amazon: Path) -> None:
         rows = [Labelled("many", f"text {i}") for i in range(300)] + [Labelled("few", f"rare {i}") for i in range(40)]
         kept = [row.text for _, row in Preparation(balanced=True).run(lambda: rows)]
