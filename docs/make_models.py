@@ -107,7 +107,10 @@ def limit_table(cells: Cells) -> str:
     """How much of what the channel can carry has arrived: bits of surprise that are gone."""
     needed = {epsilon: float(str(cells[f"{SURPRISED} {epsilon:g}"]["surprise"])) for epsilon in EPSILONS}
     most = {epsilon: cells[f"{SURPRISED} {epsilon:g}"]["bits"] for epsilon in EPSILONS}
-    lines = ["| epsilon | the channel carries at most | bits still needed to write a text | bits arrived |", "|---|---|---|---|"]
+    lines = [
+        "| epsilon | the channel carries at most | bits still needed to write a text | bits arrived |",
+        "|---|---|---|---|",
+    ]
     for epsilon in EPSILONS:
         arrived = needed[EPSILONS[0]] - needed[epsilon]
         lines.append(f"| {shown(epsilon)} | {most[epsilon] or '∞'} | {needed[epsilon]:.1f} | {arrived:.1f} |")

@@ -3,6 +3,8 @@
 DpbartError
 ├── BadParameter    a value outside what the method allows (also a ValueError)
 ├── BadTable        a file of texts that cannot be read, or lacks a column
+├── BadLedger       a ledger that is damaged, of another version, or held by others for too long
+├── BudgetExceeded  a release would spend more than a person has left
 └── NotPrepared     a folder, file or name that is not a model this package can use
 """
 
@@ -17,6 +19,14 @@ class BadParameter(DpbartError, ValueError):
 
 class BadTable(DpbartError):
     """A file of texts that cannot be read as one, or lacks a column."""
+
+
+class BadLedger(DpbartError):
+    """A ledger that is damaged, of another version, or held by others for too long."""
+
+
+class BudgetExceeded(DpbartError):
+    """A release would spend more than a person has left. Nothing was recorded or released."""
 
 
 class NotPrepared(DpbartError):

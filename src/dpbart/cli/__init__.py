@@ -8,6 +8,7 @@ import sys
 import click
 
 from dpbart import __version__
+from dpbart.cli.budget import budget
 from dpbart.cli.models import models
 from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
@@ -40,5 +41,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 
 
-for command in (rewrite, noise, models, prepare):
+for command in (rewrite, budget, noise, models, prepare):
     cli.add_command(command)

@@ -31,6 +31,19 @@ from dpbart import DEFAULT_MODEL
     type=click.Choice(["drop", "public"]),
     help="Drop the labels, or release them as they are (on the card).",
 )
+@click.option("--person-column", help="Column that names the person of each text; several texts of one are added up.")
+@click.option("--id-column", help="Column that names each text in the ledger, where a text stands for itself.")
+@click.option(
+    "--missing-person",
+    type=click.Choice(["refuse", "own"]),
+    default="refuse",
+    show_default=True,
+    help="A row without an id: refuse the file, or count it as a person of their own.",
+)
+@click.option("--person-budget", type=float, help="Most epsilon that a person may have spent after this run.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="SQLite file that records who has spent what; made if not there."
+)
 @click.option("--length", type=int, help="Tokens of a text that are read and written; the model's own by default.")
 @click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
@@ -47,6 +60,11 @@ def rewrite(
     text_column: str,
     label_column: str | None,
     labels: str | None,
+    person_column: str | None,
+    id_column: str | None,
+    missing_person: str,
+    person_budget: float | None,
+    ledger: Path | None,
     length: int | None,
     beams: int,
     batch_size: int,
@@ -61,16 +79,30 @@ def rewrite(
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars
+        dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
         cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
     from dpbart.models.bundle import Bundle
     from dpbart.privacy.mechanisms import make_mechanism
     from dpbart.rewrite.job import Task, plan
 
-    task = Task(source, target, text_column, label_column, labels, card, overwrite)
-    guarantee = make_mechanism(mechanism, epsilon=epsilon, delta=delta).guarantee
+    task = Task(
+        source,
+        target,
+        text_column=text_column,
+        label_column=label_column,
+        labels=labels,
+        card=card,
+        overwrite=overwrite,
+        person_column=person_column,
+        id_column=id_column,
+        missing_person=missing_person,
+        person_budget=person_budget,
+        ledger=ledger,
+    )
+    noise = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
     Bundle.find(model)  # an unknown model is refused before a large file is read
-    job = plan(task, guarantee)
+    job = plan(task, noise, private=replay_seed is None)
 
     from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
     from dpbart.rewrite.rewriter import Rewriter

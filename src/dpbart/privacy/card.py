@@ -29,7 +29,7 @@ ENTROPIES = {True: "operating system, drawn in this process", False: "replay see
 NOT_COVERED = (
     "columns other than the text, which are released as they are (see 'other columns')",
     "the number of rows, their order, and the fact that a row is there",
-    "several texts by one person: their epsilons and deltas add up",
+    "several texts by one person beyond those counted under 'person': their epsilons and deltas add up",
     "the time that rewriting takes, and anything a person learns on the machine where it runs",
 )
 
@@ -85,10 +85,24 @@ class ModelLine:
 
 
 @dataclass(frozen=True)
+class PersonFacts:
+    """What holds for a person, who may have given several texts."""
+
+    named_by: str  # the column of their ids
+    people: int
+    most_texts: int  # of one person in this run
+    guarantee: Guarantee  # of all texts of that person in this run
+    composition: str  # the rule that gives it
+    budget: float | None  # the most epsilon that was allowed to a person
+    ledger: str
+
+
+@dataclass(frozen=True)
 class Card:
     """All of it. `guarantee` is what holds, after everything that could have weakened it."""
 
     guarantee: Guarantee
+    person: PersonFacts
     noise: NoiseFacts
     model: ModelLine
     rows: int
@@ -108,11 +122,16 @@ class Card:
 
     def as_text(self) -> str:
         """The page that a person reads."""
-        noise, model = self.noise, self.model
+        noise, model, person = self.noise, self.model, self.person
         corpora = ", ".join(str(each["name"]) for each in model.public_data) or "see its own documentation"
         lines = [
             ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
             ("Unit", self.unit),
+            ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
+            ("People", f"{person.people:,}, told apart by {person.named_by}"),
+            ("Composition", person.composition),
+            ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} a person"),
+            ("Ledger", person.ledger),
             ("Mechanism", f"{noise.mechanism}; {noise.proof}"),
             ("Clip", f"{noise.clip}, {noise.entries:,} entries a text"),
             ("Sensitivity", f"L2 {noise.sensitivity_l2:.6g}, L1 {noise.sensitivity_l1:.6g}"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.card import Card, ModelLine, NoiseFacts, page_beside
+from dpbart.privacy.composition import Release, exactly
+from dpbart.privacy.ledger import Ledger, utc_now
+from dpbart.privacy.mechanisms import Mechanism
 from dpbart.progress import progress
+from dpbart.rewrite.account import Account
+from dpbart.rewrite.people import People
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.tables import STANDARD, Table, open_table
 from dpbart.rewrite.writers import Writer, open_writer
@@ -32,6 +36,11 @@ class Task:
     labels: str | None = None  # drop or public
     card: Path | None = None  # beside the output by default; standard output has none unless named
     overwrite: bool = False
+    person_column: str | None = None
+    id_column: str | None = None  # names the texts in a ledger, where each stands for itself
+    missing_person: str = "refuse"
+    person_budget: float | None = None  # epsilon
+    ledger: Path | None = None
 
     def __post_init__(self) -> None:
         if (self.label_column is None) != (self.labels is None):
@@ -41,6 +50,22 @@ class Task:
             )
         if self.labels not in (None, *LABEL_POLICIES):
             raise BadParameter(f"labels must be one of {', '.join(LABEL_POLICIES)}, got {self.labels!r}.")
+        if self.person_column is not None and self.id_column is not None:
+            raise BadParameter("people or texts must be counted, not both. Pass --person-column or --id-column.")
+        if self.people is None and (self.ledger is not None or self.person_budget is not None):
+            raise BadParameter(
+                "a ledger or a budget of people must know them. Pass --person-column NAME; or, where each text "
+                "stands for itself, --id-column NAME."
+            )
+        if self.person_budget is not None and not self.person_budget > 0:
+            raise BadParameter(f"person budget must be greater than 0, got {self.person_budget}.")
+
+    @property
+    def people(self) -> People | None:
+        """How people are told apart, if they are."""
+        if self.id_column is not None:
+            return People(self.id_column, "--id-column", self.missing_person)
+        return None if self.person_column is None else People(self.person_column, missing=self.missing_person)
 
     @property
     def card_file(self) -> Path | None:
@@ -58,6 +83,7 @@ class Job:
     columns: tuple[str, ...]  # of the output
     rows: int | None  # None: standard input, which is read only once
     output: AbstractContextManager[Writer]
+    account: Account
 
     @property
     def texts_alone(self) -> bool:
@@ -68,10 +94,15 @@ class Job:
         """Rewrite every row, in order; the output appears whole, at the end, after its card."""
         done = 0
         rewriting = rewriter.rewrite([])
+        self.account.begin(
+            mechanism=rewriter.mechanism.name, model=f"{rewriter.bundle.name}@{rewriter.bundle.fingerprint}"
+        )
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
             for batch in self.table.batches(rewriter.batch_size):
-                check_delta(rewriter.mechanism.guarantee, rows=done + len(batch))
+                if self.rows is None:
+                    self.account.check_delta(rows=done + len(batch))
                 rewriting = rewriter.rewrite(batch.texts())
+                self.account.record(batch)
                 writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
                 done += len(batch)
                 bar.advance(len(batch))
@@ -83,29 +114,40 @@ class Job:
         return card
 
 
-def plan(task: Task, guarantee: Guarantee) -> Job:
-    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written."""
+def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
+    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written.
+
+    Args:
+        task: what is asked for.
+        mechanism: that makes a text private; its model is not needed yet.
+        private: whether its entropy is; a replay's is not.
+    """
     table = open_table(task.source, text_column=task.text_column)
+    people = task.people
     if task.label_column is not None:
         table.require(task.label_column, option="--label-column")
     if task.label_column == task.text_column:
         raise BadParameter(f"the label column must not be the text column, got '{task.label_column}' for both.")
+    if people is not None:
+        table.require(people.column, option=people.option)
+    if people is not None and people.column == task.text_column:
+        raise BadParameter(f"{people.option} must not be the text column: a text must not get into a ledger.")
     _check_card_place(task)
     dropped = {task.label_column} if task.labels == "drop" else set()
     columns = tuple(column for column in table.columns if column not in dropped)
     writer = open_writer(task.target, like=table, columns=columns, overwrite=task.overwrite)
-    rows = table.count()
+    texts = Counter[str]() if people is None else people.count(table)
+    rows = table.count() if people is None else texts.total()
+    account = Account.open(
+        Release.of(mechanism, private=private),
+        people,
+        texts,
+        budget=None if task.person_budget is None else exactly(task.person_budget),
+        ledger=None if task.ledger is None else Ledger(task.ledger, create=True),
+    )
     if rows is not None:
-        check_delta(guarantee, rows=rows)
-    return Job(task, table, columns, rows, writer)
-
-
-def check_delta(guarantee: Guarantee, *, rows: int) -> None:
-    """delta must be below 1 / N: at 1 / N, publishing one whole text at random would be allowed."""
-    if guarantee.delta * rows >= 1:
-        raise BadParameter(
-            f"delta must be below 1 / {rows} for {rows} texts, got {guarantee.delta:g}. Pass --delta {0.1 / rows:.0e}."
-        )
+        account.check_delta(rows=rows)
+    return Job(task, table, columns, rows, writer, account)
 
 
 def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Card:
@@ -113,6 +155,7 @@ def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Car
     facts = rewriter.bundle.facts
     return Card(
         guarantee=last.guarantee,
+        person=job.account.facts(rows=rows),
         noise=NoiseFacts.of(rewriter.mechanism, rewriter.clip, rewriter.entropy, entries=rewriter.entries),
         model=ModelLine(
             name=rewriter.bundle.name,
@@ -130,7 +173,7 @@ def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Car
         metrics="none was computed against the private texts",
         recipe=last.recipe,
         version=__version__,
-        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        made=utc_now(),
     )
 
 
