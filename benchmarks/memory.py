@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpbart import Rewriter, Rewriting
-from dpbart.rewrite.job import Task, plan
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.task import Task
 
 SMALL, LARGE = 10_000, 1_000_000
 MOST_GROWTH = 1.1  # of the peak memory

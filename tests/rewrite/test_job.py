@@ -17,7 +17,8 @@ from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.privacy.sampling import ReplaySeed
-from dpbart.rewrite.job import Task, plan
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.task import Task
 
 SECRET = "zebra crossing in Wuppertal"
 BUDGET = Gaussian(500, 1e-5)

@@ -28,10 +28,13 @@ from dpbart import DEFAULT_MODEL
 @click.option("--label-column", help="Column that holds labels; needs --labels.")
 @click.option(
     "--labels",
-    type=click.Choice(["drop", "public"]),
-    help="Drop the labels, or release them as they are (on the card).",
+    metavar="drop|public|randomize:E",
+    help="Drop the labels, release them as they are (on the card), or randomise them with an epsilon of their own.",
 )
+@click.option("--label-set", metavar="A,B,...", help="The labels there can be, for randomize; public.")
+@click.option("--label-file", type=click.Path(path_type=Path), help="The same from a public file, one a line.")
 @click.option("--person-column", help="Column that names the person of each text; several texts of one are added up.")
+@click.option("--join-documents", is_flag=True, help="Join the texts of a person into one, under one epsilon.")
 @click.option("--id-column", help="Column that names each text in the ledger, where a text stands for itself.")
 @click.option(
     "--missing-person",
@@ -60,7 +63,10 @@ def rewrite(
     text_column: str,
     label_column: str | None,
     labels: str | None,
+    label_set: str | None,
+    label_file: Path | None,
     person_column: str | None,
+    join_documents: bool,
     id_column: str | None,
     missing_person: str,
     person_budget: float | None,
@@ -80,11 +86,14 @@ def rewrite(
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars
         dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
+        dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
         cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
     from dpbart.models.bundle import Bundle
     from dpbart.privacy.mechanisms import make_mechanism
-    from dpbart.rewrite.job import Task, plan
+    from dpbart.rewrite.job import plan
+    from dpbart.rewrite.labels import read_label_set
+    from dpbart.rewrite.task import Task
 
     task = Task(
         source,
@@ -92,9 +101,11 @@ def rewrite(
         text_column=text_column,
         label_column=label_column,
         labels=labels,
+        label_set=read_label_set(label_set, label_file),
         card=card,
         overwrite=overwrite,
         person_column=person_column,
+        join_documents=join_documents,
         id_column=id_column,
         missing_person=missing_person,
         person_budget=person_budget,

@@ -49,13 +49,14 @@ class Release:
     beside: Decimal = Decimal(0)
 
     @classmethod
-    def of(cls, mechanism: Mechanism, *, private: bool) -> Release:
-        """One text by a mechanism; `private` is whether its entropy is."""
+    def of(cls, mechanism: Mechanism, *, private: bool, label: float = 0.0) -> Release:
+        """One text by a mechanism, and the epsilon of a label beside it; `private` is whether its entropy is."""
         guarantee = mechanism.guarantee
         if not (private and guarantee.private):
             return cls(Decimal("Infinity"), Decimal(0))
         multiplier = mechanism.noise_scale(_UNIT) if isinstance(mechanism, Gaussian) else None
-        return cls(exactly(guarantee.epsilon), exactly(guarantee.delta), multiplier)
+        both = plus(exactly(guarantee.epsilon), exactly(label))
+        return cls(both, exactly(guarantee.delta), multiplier, exactly(label))
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,12 @@ def written(value: Decimal) -> str:
     if not value.is_finite():
         return "infinite"
     return f"{value.normalize():f}" if value == 0 or abs(value) >= Decimal("1e-6") else f"{value.normalize():e}"
+
+
+def plus(first: Decimal, second: Decimal) -> Decimal:
+    """Two budgets together, exactly."""
+    with localcontext(_ARITHMETIC):
+        return first + second
 
 
 def times(value: Decimal, count: int) -> Decimal:

@@ -13,7 +13,9 @@ from dpbart.privacy.card import PersonFacts
 from dpbart.privacy.composition import Composed, Release, compose, written
 from dpbart.privacy.ledger import Ledger, Run, utc_now
 from dpbart.rewrite.batches import Batch
+from dpbart.rewrite.joined import Joined
 from dpbart.rewrite.people import People
+from dpbart.rewrite.tables import Table
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,14 @@ class Account:
         if self.ledger is not None:
             self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release))
 
-    def record(self, batch: Batch) -> None:
+    def record(self, batch: Batch, source: Table | Joined) -> None:
         """Record a batch, before any of its texts leaves the process.
 
         Raises:
             BudgetExceeded: Somebody has too little left: another run has spent it in the meantime.
         """
         if self.ledger is not None and self.people is not None:
-            texts = Counter(self.people.of(batch))
+            texts = Counter(source.ids(batch) if isinstance(source, Joined) else self.people.of(batch))
             before = batch.first - 1
             self.ledger.record(self.run, texts, before=before, upto=before + len(batch), budget=self.budget)
 
