@@ -5,7 +5,8 @@ DpbartError
 ├── BadTable        a file of texts that cannot be read, or lacks a column
 ├── BadLedger       a ledger that is damaged, of another version, or held by others for too long
 ├── BudgetExceeded  a release would spend more than a person has left
-└── NotPrepared     a folder, file or name that is not a model this package can use
+├── NotPrepared     a folder, file or name that is not a model this package can use
+└── NotResumable    an unfinished run that cannot go on: its input, model or settings have changed
 """
 
 
@@ -31,3 +32,7 @@ class BudgetExceeded(DpbartError):
 
 class NotPrepared(DpbartError):
     """A folder, file or name that is not a model this package can use."""
+
+
+class NotResumable(DpbartError):
+    """An unfinished run that cannot go on: its input, model or settings have changed."""

@@ -24,8 +24,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted. What was not finished was not written.", err=True)
+        except KeyboardInterrupt as stopped:
+            click.echo(f"\n{stopped or 'Interrupted. What was not finished was not written.'}", err=True)
             ctx.exit(130)
 
 

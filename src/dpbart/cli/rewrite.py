@@ -52,6 +52,7 @@ from dpbart import DEFAULT_MODEL
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
 @click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run of OUT, if there is one.")
 @click.option("--replay-seed", type=int, help="NOT PRIVATE: noise from this seed, to test and to replay.")
 def rewrite(
     source: Path,
@@ -76,6 +77,7 @@ def rewrite(
     batch_size: int,
     card: Path | None,
     overwrite: bool,
+    resume: bool,
     replay_seed: int | None,
 ) -> None:
     """Rewrite the texts of IN into OUT, each under (epsilon, delta).
@@ -104,6 +106,7 @@ def rewrite(
         label_set=read_label_set(label_set, label_file),
         card=card,
         overwrite=overwrite,
+        resume=resume,
         person_column=person_column,
         join_documents=join_documents,
         id_column=id_column,

@@ -66,13 +66,13 @@ class Ledger:
         self._connection.close()
 
     def begin(self, run: Run) -> None:
-        """Write down a run, before its first text."""
+        """Write down a run, before its first text; one that is there stays as it is."""
         spent = run.release
         multiplier = None if spent.multiplier is None else repr(spent.multiplier)
         held = (str(spent.epsilon), str(spent.delta), multiplier, str(spent.beside))
         with transaction(self._connection, self.file):
             self._connection.execute(
-                "INSERT INTO runs (run, begun, mechanism, model, epsilon, delta, multiplier, beside) "
+                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, epsilon, delta, multiplier, beside) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (run.name, run.begun, run.mechanism, run.model, *held),
             )

@@ -12,10 +12,7 @@ from dpbart.errors import BadParameter, BudgetExceeded
 from dpbart.privacy.card import PersonFacts
 from dpbart.privacy.composition import Composed, Release, compose, written
 from dpbart.privacy.ledger import Ledger, Run, utc_now
-from dpbart.rewrite.batches import Batch
-from dpbart.rewrite.joined import Joined
 from dpbart.rewrite.people import People
-from dpbart.rewrite.tables import Table
 
 
 @dataclass(frozen=True)
@@ -44,15 +41,17 @@ class Account:
         release: Release,
         people: People | None,
         texts: Mapping[str, int],
+        *,
         budget: Decimal | None,
         ledger: Ledger | None,
+        unfinished: bool = False,
     ) -> Account:
-        """An account that can pay for the whole run, as far as can be seen now.
+        """An account that can pay for the whole run, as far as can be seen now; an unfinished one has paid a part.
 
         Raises:
             BudgetExceeded: It cannot; nothing is recorded.
         """
-        if ledger is not None:
+        if ledger is not None and not unfinished:
             ledger.check(release, texts, budget=budget)
         account = cls(release, people, texts, budget, ledger, run=secrets.token_hex(8))
         if budget is not None and account.composed.epsilon > budget:
@@ -89,20 +88,26 @@ class Account:
         )
 
     def begin(self, *, mechanism: str, model: str) -> None:
-        """Write the run into the ledger, before its first text."""
+        """Write the run into the ledger, before its first text; a run that goes on is there already."""
         if self.ledger is not None:
             self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release))
 
-    def record(self, batch: Batch, source: Table | Joined) -> None:
-        """Record a batch, before any of its texts leaves the process.
+    def recorded(self) -> tuple[int, int]:
+        """Rows of this run that the ledger had recorded before its last transaction, and after it."""
+        return (0, 0) if self.ledger is None else self.ledger.recorded(self.run)
+
+    def record(self, people: Mapping[str, int], *, before: int, upto: int) -> None:
+        """Record rows and their people, before any of their texts leaves the process.
 
         Raises:
             BudgetExceeded: Somebody has too little left: another run has spent it in the meantime.
         """
-        if self.ledger is not None and self.people is not None:
-            texts = Counter(source.ids(batch) if isinstance(source, Joined) else self.people.of(batch))
-            before = batch.first - 1
-            self.ledger.record(self.run, texts, before=before, upto=before + len(batch), budget=self.budget)
+        if self.ledger is not None:
+            self.ledger.record(self.run, people, before=before, upto=upto, budget=self.budget)
+
+    def close(self) -> None:
+        if self.ledger is not None:
+            self.ledger.close()
 
     def facts(self, *, rows: int) -> PersonFacts:
         """The card's lines about people."""

@@ -9,7 +9,7 @@ from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.card import UNIT, Card, ModelLine, NoiseFacts
 from dpbart.privacy.composition import exactly, plus
 from dpbart.privacy.ledger import utc_now
-from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.rewriter import Rewriter
 
 if TYPE_CHECKING:
     from dpbart.rewrite.job import Job
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 JOINED_UNIT = "all texts of one person, joined into one document: " + UNIT.partition(": ")[2]
 
 
-def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Card:
-    """The card of a run, of which `last` is the last batch."""
+def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job) -> Card:
+    """The card of a run whose texts were made by a recipe."""
     facts = rewriter.bundle.facts
+    text = rewriter.rewrite([]).guarantee
     return Card(
-        guarantee=_with_label(last.guarantee, job),
+        guarantee=_with_label(text, job),
         person=job.account.facts(rows=rows),
         noise=NoiseFacts.of(rewriter.mechanism, rewriter.clip, rewriter.entropy, entries=rewriter.entries),
         model=ModelLine(
@@ -38,7 +39,7 @@ def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Car
         labels=_labels(job),
         other_columns=_other_columns(job),
         metrics="none was computed against the private texts",
-        recipe=last.recipe,
+        recipe=recipe,
         version=__version__,
         made=utc_now(),
         unit=JOINED_UNIT if job.task.join_documents else UNIT,

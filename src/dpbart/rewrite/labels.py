@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +57,18 @@ class Labels:
         """What a label spends beside its text."""
         return 0.0 if self.response is None else self.response.epsilon
 
-    def randomized(self, batch: Batch, entropy: Entropy, table: Table) -> list[object] | None:
+    def randomized(self, batch: Batch, entropy: Entropy) -> list[str] | None:
         """New labels for a batch; None where they stay as they are."""
         if self.response is None:
             return None
+        return self.response.randomize([_word(value) for value in batch.column(self.column)], entropy)
+
+    def with_labels(self, batch: Batch, drawn: Sequence[str | None], table: Table) -> Batch:
+        """A batch with randomised labels, as the column's type has them."""
+        if self.response is None:
+            return batch
         written = dict(zip(self.response.labels, _typed(self.response.labels, self.column, table), strict=True))
-        drawn = self.response.randomize([_word(value) for value in batch.column(self.column)], entropy)
-        return [written[label] for label in drawn]
+        return batch.with_column(self.column, [written[label] for label in drawn if label is not None])
 
     def check(self, table: Table) -> None:
         """Refuse labels that the column's type cannot hold, before anything is written."""

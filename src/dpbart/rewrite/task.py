@@ -23,6 +23,7 @@ class Task:
     label_set: tuple[str, ...] = ()  # public; for randomised labels
     card: Path | None = None  # beside the output by default; standard output has none unless named
     overwrite: bool = False
+    resume: bool = False  # go on with an unfinished run of the same output, if there is one
     person_column: str | None = None
     join_documents: bool = False
     id_column: str | None = None  # names the texts in a ledger, where each stands for itself
@@ -42,6 +43,11 @@ class Task:
             )
         if self.policy is not None and self.policy.column == self.text_column:
             raise BadParameter(f"the label column must not be the text column, got '{self.text_column}' for both.")
+        if self.resume and STANDARD in (self.source, self.target):
+            raise BadParameter(
+                "standard input cannot be read again, and what went to standard output is gone. "
+                "Name files to be able to --resume."
+            )
         self._check_people()
 
     def _check_people(self) -> None:
