@@ -24,7 +24,13 @@ def test_the_page_of_commands_is_current() -> None:
 def test_every_command_has_an_example_in_its_help() -> None:
     for path in (["rewrite"], ["noise"], ["models", "list"], ["models", "show"], ["models", "import"]):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
-    for path in (["prepare", "pretrain"], ["prepare", "clip"], ["budget", "show"], ["budget", "limit"]):
+    for path in (
+        ["prepare", "pretrain"],
+        ["prepare", "clip"],
+        ["budget", "show"],
+        ["budget", "limit"],
+        ["card", "verify"],
+    ):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
 
 

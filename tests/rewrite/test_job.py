@@ -198,10 +198,12 @@ def test_a_card_that_cannot_be_written_stops_the_release(
         return real(self, *args, **kwargs)
 
     job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
-        job.run(rewriter)
-    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
+            job.run(rewriter)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.dpbart", "reviews.csv"]
+    assert plan(Task(reviews, tmp_path / "out.csv", resume=True), BUDGET).run(rewriter).rows == 10
 
 
 def test_the_card_of_texts_alone_says_that_labels_are_gone(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from dpbart import __version__
 from dpbart.cli.budget import budget
+from dpbart.cli.card import card
 from dpbart.cli.models import models
 from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
@@ -41,5 +42,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 
 
-for command in (rewrite, budget, noise, models, prepare):
+for command in (rewrite, budget, card, noise, models, prepare):
     cli.add_command(command)

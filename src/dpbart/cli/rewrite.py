@@ -51,6 +51,7 @@ from dpbart import DEFAULT_MODEL
 @click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
 @click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
+@click.option("--sign-key", type=click.Path(path_type=Path), help="Sign the card with this ed25519 private key (PEM).")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of OUT, if there is one.")
 @click.option("--replay-seed", type=int, help="NOT PRIVATE: noise from this seed, to test and to replay.")
@@ -76,6 +77,7 @@ def rewrite(
     beams: int,
     batch_size: int,
     card: Path | None,
+    sign_key: Path | None,
     overwrite: bool,
     resume: bool,
     replay_seed: int | None,
@@ -105,6 +107,7 @@ def rewrite(
         labels=labels,
         label_set=read_label_set(label_set, label_file),
         card=card,
+        sign_key=sign_key,
         overwrite=overwrite,
         resume=resume,
         person_column=person_column,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
 from dpbart.privacy.accounting import Guarantee
-from dpbart.privacy.card import UNIT, Card, ModelLine, NoiseFacts
+from dpbart.privacy.card import UNIT, Card, ModelLine, NoiseFacts, RunFacts
 from dpbart.privacy.composition import exactly, plus
 from dpbart.privacy.ledger import utc_now
 from dpbart.rewrite.rewriter import Rewriter
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 JOINED_UNIT = "all texts of one person, joined into one document: " + UNIT.partition(": ")[2]
 
 
-def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job) -> Card:
+def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job, run: RunFacts) -> Card:
     """The card of a run whose texts were made by a recipe."""
     facts = rewriter.bundle.facts
     text = rewriter.rewrite([]).guarantee
@@ -35,14 +40,29 @@ def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job) -> Card:
             decoding=rewriter.search.recipe,
             public_data=facts.corpora,
         ),
+        run=run,
         rows=rows,
         labels=_labels(job),
+        label_epsilon=0.0 if job.task.policy is None else job.task.policy.epsilon,
         other_columns=_other_columns(job),
         metrics="none was computed against the private texts",
         recipe=recipe,
         version=__version__,
         made=utc_now(),
         unit=JOINED_UNIT if job.task.join_documents else UNIT,
+    )
+
+
+def run_facts(*, drawn: int, seconds: float, settings: Mapping[str, object], output: str | None) -> RunFacts:
+    """The facts of a run that drew so many texts in so many seconds; `output` is the hash of its file."""
+    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
+    return RunFacts(
+        refused=0,
+        seconds=round(seconds, 3),
+        rows_per_second=round(drawn / max(seconds, 1e-9), 3),
+        versions={"python": platform.python_version(), **{name: version(name) for name in packages}},
+        settings_sha256=hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
+        output_sha256=output,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,14 +11,15 @@ from itertools import islice
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.card import Card, page_beside
+from dpbart.privacy.card import Card, RunFacts, pages_beside
 from dpbart.privacy.composition import Release, exactly
 from dpbart.privacy.ledger import Ledger
 from dpbart.privacy.mechanisms import Mechanism
+from dpbart.privacy.signing import read_private_key
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.batches import Batch, Rows
-from dpbart.rewrite.describe import describe
+from dpbart.rewrite.describe import describe, run_facts
 from dpbart.rewrite.joined import Joined, check_one_label_a_person
 from dpbart.rewrite.release import Releases
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
@@ -59,7 +61,7 @@ class Job:
 
     def _run_to_stream(self, rewriter: Rewriter) -> Card:
         """Texts leave with every batch, so each is recorded before it is written; there is nothing to resume."""
-        source, done, recipe = self._source(rewriter), 0, ""
+        source, done, recipe, began = self._source(rewriter), 0, "", time.monotonic()
         self.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
             for batch, rewriting in self._rewritten(source, rewriter, done=0):
@@ -67,7 +69,9 @@ class Job:
                 writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
-        return self._finished(rewriter, rows=done, recipe=recipe)
+        seconds = time.monotonic() - began
+        run = run_facts(drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None)
+        return self._finished(rewriter, rows=done, recipe=recipe, run=run)
 
     def _run_in_parts(self, rewriter: Rewriter) -> Card:
         with open_work(
@@ -79,9 +83,11 @@ class Job:
         ) as work:
             job = replace(self, account=replace(self.account, run=work.run))
             job.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
+            began, start = time.monotonic(), work.parts.rows
             try:
                 job._fill_parts(rewriter, work)
-                card = job._write_output(rewriter, work)
+                pace = (work.parts.rows - start, time.monotonic() - began)
+                card = job._write_output(rewriter, work, *pace)
             except BaseException:
                 # Nothing is recorded and nothing safe, or it cannot be gone on with: then nothing is left behind.
                 if not (work.parts.rows or job.account.recorded()[1]) or self.task.source == STANDARD:
@@ -113,7 +119,7 @@ class Job:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
             yield batch, rewriter.rewrite(batch.texts())
 
-    def _write_output(self, rewriter: Rewriter, work: Work) -> Card:
+    def _write_output(self, rewriter: Rewriter, work: Work, drawn: int, seconds: float) -> Card:
         """All rows of the input, the new texts in place of the old ones."""
         new = work.parts.read()
         with self.output as writer:
@@ -127,7 +133,8 @@ class Job:
                 raise BadTable(
                     f"{self.table.name} was changed while it was rewritten. Nothing was written; put it back."
                 )
-            return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe)
+            run = run_facts(drawn=drawn, seconds=seconds, settings=_settings(self, rewriter), output=writer.finish())
+            return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe, run=run)
 
     def _rows_again(self, rewriter: Rewriter, work: Work) -> Iterator[Batch]:
         """The input once more; standard input has nothing but texts, and those are all new."""
@@ -138,12 +145,15 @@ class Job:
             count = min(_WRITTEN_AT_ONCE, work.parts.rows + 1 - first)
             yield Rows(first, self.task.text_column, [{self.task.text_column: ""}] * count)
 
-    def _finished(self, rewriter: Rewriter, *, rows: int, recipe: str) -> Card:
+    def _finished(self, rewriter: Rewriter, *, rows: int, recipe: str, run: RunFacts) -> Card:
         if rows == 0:
             raise BadTable("standard input has no rows. Give at least one line.")
-        card = describe(rewriter, recipe=recipe, rows=rows, job=self)
+        card = describe(rewriter, recipe=recipe, rows=rows, job=self, run=run)
         if self.task.card_file is not None:
-            card.write(self.task.card_file)  # before the output takes its name: no output ever lacks its card
+            # Before the output takes its name: no output ever lacks its card.
+            card.write(
+                self.task.card_file, None if self.task.sign_key is None else read_private_key(self.task.sign_key)
+            )
         return card
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
@@ -173,6 +183,8 @@ def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
         mechanism: that makes a text private; its model is not needed yet.
         private: whether its entropy is; a replay's is not.
     """
+    if task.sign_key is not None:
+        read_private_key(task.sign_key)  # a key that cannot sign is refused before the work, not after it
     table = open_table(task.source, text_column=task.text_column)
     people, labels = task.people, task.policy
     if labels is not None:
@@ -256,10 +268,12 @@ def _check_card_place(task: Task, *, overwrite: bool) -> None:
     if file is None:
         return
     if file.suffix != ".json":
-        raise BadTable(f"the card {str(file)!r} must end in .json; the page to read stands beside it, ending in .txt.")
+        raise BadTable(
+            f"the card {str(file)!r} must end in .json; the pages to read stand beside it, ending in .txt and .html."
+        )
     if not file.parent.is_dir():
         raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
-    for part in (file, page_beside(file)):
+    for part in (file, *pages_beside(file)):
         if part.resolve() in (task.source.resolve(), task.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
         if part.is_dir() or (part.exists() and not overwrite):

@@ -22,6 +22,7 @@ class Task:
     labels: str | None = None  # drop, public or randomize:EPSILON
     label_set: tuple[str, ...] = ()  # public; for randomised labels
     card: Path | None = None  # beside the output by default; standard output has none unless named
+    sign_key: Path | None = None  # an ed25519 private key that signs the card
     overwrite: bool = False
     resume: bool = False  # go on with an unfinished run of the same output, if there is one
     person_column: str | None = None
