@@ -36,6 +36,9 @@ def test_every_command_has_an_example_in_its_help() -> None:
         ["experiment", "run"],
         ["experiment", "table"],
         ["experiment", "plot"],
+        ["budget", "show"],
+        ["budget", "limit"],
+        ["card", "verify"],
     ):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
 

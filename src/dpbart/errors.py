@@ -3,7 +3,11 @@
 DpbartError
 ├── BadParameter    a value outside what the method allows (also a ValueError)
 ├── BadTable        a file of texts that cannot be read, or lacks a column
-└── NotPrepared     a folder, file or name that is not a model this package can use
+├── BadLedger       a ledger that is damaged, of another version, or held by others for too long
+├── BudgetExceeded  a release would spend more than a person has left
+├── MissingExtra    an optional package is not installed
+├── NotPrepared     a folder, file or name that is not a model this package can use
+└── NotResumable    an unfinished run that cannot go on: its input, model or settings have changed
 """
 
 
@@ -19,5 +23,21 @@ class BadTable(DpbartError):
     """A file of texts that cannot be read as one, or lacks a column."""
 
 
+class BadLedger(DpbartError):
+    """A ledger that is damaged, of another version, or held by others for too long."""
+
+
+class BudgetExceeded(DpbartError):
+    """A release would spend more than a person has left. Nothing was recorded or released."""
+
+
+class MissingExtra(DpbartError):
+    """An optional package is not installed."""
+
+
 class NotPrepared(DpbartError):
     """A folder, file or name that is not a model this package can use."""
+
+
+class NotResumable(DpbartError):
+    """An unfinished run that cannot go on: its input, model or settings have changed."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -197,17 +199,28 @@ def test_a_delta_out_of_range_is_refused_where_it_is_not_used_too(notes: Path, m
     assert "delta must be between 0 and 1" in done.stderr
 
 
-def test_a_terminated_run_leaves_nothing_behind(tiny: Bundle, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("a child sold nine keys .\n" * 20_000)
+def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a child sold nine keys .\n" * 1500)
     files = [str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
-    command = [sys.executable, "-m", "dpbart", "rewrite", *files, "-e", "500", "--model", str(tiny.folder)]
-    job = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while not list(tmp_path.glob(".*.partial")):
-        assert job.poll() is None
-        time.sleep(0.05)
-    job.terminate()
-    assert job.wait(timeout=60) == 143
-    assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+    model = ["-e", "500", "--model", str(tiny.folder), "--beams", "1"]
+    patched = "import sys; import dpbart.rewrite.release as r; r.PART_ROWS = 64; from dpbart.cli import cli; cli()"
+    command = [sys.executable, "-c", patched, "rewrite", *files, *model]
+    for stop, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        seen = len(list(tmp_path.glob(".out.txt.dpbart/*.arrow")))
+        job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while len(list(tmp_path.glob(".out.txt.dpbart/*.arrow"))) <= seen:
+            assert job.poll() is None
+            time.sleep(0.02)
+        job.send_signal(stop)
+        told = job.communicate(timeout=60)[1]
+        assert job.returncode == status
+        assert sorted(file.name for file in tmp_path.iterdir()) == [".out.txt.dpbart", "in.txt"]
+        command.append("--resume")
+    assert re.search(r"Stopped. [0-9,]+ of 1,500 texts are safe. To go on, give the same command with --resume.", told)
+    refused = run("rewrite", *files, *model)
+    assert "has an unfinished run, of which" in refused.stderr
+    assert run("rewrite", *files, *model, "--resume").exit_code == 0
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 1500
 
 
 def test_a_model_without_a_clip_is_shown_as_such(tiny_copy: Path) -> None:

@@ -15,12 +15,13 @@ import pytest
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.accounting import Guarantee
+from dpbart.privacy.mechanisms import Gaussian
 from dpbart.privacy.sampling import ReplaySeed
-from dpbart.rewrite.job import Task, plan
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.task import Task
 
 SECRET = "zebra crossing in Wuppertal"
-BUDGET = Guarantee(500, 1e-5)
+BUDGET = Gaussian(500, 1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_labels_are_dropped_or_said_to_be_public(rewriter: Rewriter, reviews: Pa
 def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, entropy=ReplaySeed(1))
-    card = plan(Task(reviews, out), BUDGET).run(replay)
+    card = plan(Task(reviews, out), BUDGET, private=False).run(replay)
     assert not card.guarantee.private
     assert all(row["text"].startswith("[NOT PRIVATE] ") for row in read(out))
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
@@ -112,15 +113,15 @@ def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, r
 
 def test_no_noise_shows_on_the_card(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
     plain = Rewriter.load(str(tiny.folder), mechanism="none", beams=1)
-    card = plan(Task(reviews, tmp_path / "out.csv"), plain.mechanism.guarantee).run(plain)
+    card = plan(Task(reviews, tmp_path / "out.csv"), plain.mechanism).run(plain)
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
     assert json.loads(card.as_json())["noise"]["bits"] is None
 
 
 def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"delta must be below 1 / 10 for 10 texts, got 0\.1\. Pass --delta 1e-02"):
-        plan(Task(reviews, tmp_path / "out.csv"), Guarantee(500, 0.1))
-    assert plan(Task(reviews, tmp_path / "out.csv"), Guarantee(500, 0.099)).rows == 10
+        plan(Task(reviews, tmp_path / "out.csv"), Gaussian(500, 0.1))
+    assert plan(Task(reviews, tmp_path / "out.csv"), Gaussian(500, 0.099)).rows == 10
 
 
 @pytest.mark.parametrize(
@@ -197,10 +198,12 @@ def test_a_card_that_cannot_be_written_stops_the_release(
         return real(self, *args, **kwargs)
 
     job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
-        job.run(rewriter)
-    assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
+            job.run(rewriter)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.dpbart", "reviews.csv"]
+    assert plan(Task(reviews, tmp_path / "out.csv", resume=True), BUDGET).run(rewriter).rows == 10
 
 
 def test_the_card_of_texts_alone_says_that_labels_are_gone(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import sys
 import click
 
 from dpbart import __version__
+from dpbart.cli.budget import budget
+from dpbart.cli.card import card
 from dpbart.cli.datasets import datasets
 from dpbart.cli.evaluate import evaluate
 from dpbart.cli.experiment import experiment
@@ -26,8 +28,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted. What was not finished was not written.", err=True)
+        except KeyboardInterrupt as stopped:
+            click.echo(f"\n{stopped or 'Interrupted. What was not finished was not written.'}", err=True)
             ctx.exit(130)
 
 
@@ -43,5 +45,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
 
 
-for command in (rewrite, noise, models, prepare, datasets, evaluate, experiment):
+for command in (rewrite, budget, card, noise, models, prepare, datasets, evaluate, experiment):
     cli.add_command(command)

@@ -28,14 +28,32 @@ from dpbart import DEFAULT_MODEL
 @click.option("--label-column", help="Column that holds labels; needs --labels.")
 @click.option(
     "--labels",
-    type=click.Choice(["drop", "public"]),
-    help="Drop the labels, or release them as they are (on the card).",
+    metavar="drop|public|randomize:E",
+    help="Drop the labels, release them as they are (on the card), or randomise them with an epsilon of their own.",
+)
+@click.option("--label-set", metavar="A,B,...", help="The labels there can be, for randomize; public.")
+@click.option("--label-file", type=click.Path(path_type=Path), help="The same from a public file, one a line.")
+@click.option("--person-column", help="Column that names the person of each text; several texts of one are added up.")
+@click.option("--join-documents", is_flag=True, help="Join the texts of a person into one, under one epsilon.")
+@click.option("--id-column", help="Column that names each text in the ledger, where a text stands for itself.")
+@click.option(
+    "--missing-person",
+    type=click.Choice(["refuse", "own"]),
+    default="refuse",
+    show_default=True,
+    help="A row without an id: refuse the file, or count it as a person of their own.",
+)
+@click.option("--person-budget", type=float, help="Most epsilon that a person may have spent after this run.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="SQLite file that records who has spent what; made if not there."
 )
 @click.option("--length", type=int, help="Tokens of a text that are read and written; the model's own by default.")
 @click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
 @click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
+@click.option("--sign-key", type=click.Path(path_type=Path), help="Sign the card with this ed25519 private key (PEM).")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run of OUT, if there is one.")
 @click.option("--replay-seed", type=int, help="NOT PRIVATE: noise from this seed, to test and to replay.")
 def rewrite(
     source: Path,
@@ -47,11 +65,21 @@ def rewrite(
     text_column: str,
     label_column: str | None,
     labels: str | None,
+    label_set: str | None,
+    label_file: Path | None,
+    person_column: str | None,
+    join_documents: bool,
+    id_column: str | None,
+    missing_person: str,
+    person_budget: float | None,
+    ledger: Path | None,
     length: int | None,
     beams: int,
     batch_size: int,
     card: Path | None,
+    sign_key: Path | None,
     overwrite: bool,
+    resume: bool,
     replay_seed: int | None,
 ) -> None:
     """Rewrite the texts of IN into OUT, each under (epsilon, delta).
@@ -61,16 +89,37 @@ def rewrite(
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars
+        dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
+        dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
         cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
     from dpbart.models.bundle import Bundle
     from dpbart.privacy.mechanisms import make_mechanism
-    from dpbart.rewrite.job import Task, plan
+    from dpbart.rewrite.job import plan
+    from dpbart.rewrite.labels import read_label_set
+    from dpbart.rewrite.task import Task
 
-    task = Task(source, target, text_column, label_column, labels, card, overwrite)
-    guarantee = make_mechanism(mechanism, epsilon=epsilon, delta=delta).guarantee
+    task = Task(
+        source,
+        target,
+        text_column=text_column,
+        label_column=label_column,
+        labels=labels,
+        label_set=read_label_set(label_set, label_file),
+        card=card,
+        sign_key=sign_key,
+        overwrite=overwrite,
+        resume=resume,
+        person_column=person_column,
+        join_documents=join_documents,
+        id_column=id_column,
+        missing_person=missing_person,
+        person_budget=person_budget,
+        ledger=ledger,
+    )
+    noise = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
     Bundle.find(model)  # an unknown model is refused before a large file is read
-    job = plan(task, guarantee)
+    job = plan(task, noise, private=replay_seed is None)
 
     from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
     from dpbart.rewrite.rewriter import Rewriter

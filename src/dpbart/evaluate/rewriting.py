@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart import __version__
+from dpbart.errors import BadParameter
 from dpbart.evaluate.bleu import measure_kept
 from dpbart.evaluate.cells import Cells, Found, Recipe, key_of
 from dpbart.evaluate.files import whole_or_nothing
 from dpbart.evaluate.parts import DataParts, Part
 from dpbart.evaluate.plan import Plan, Setting
 from dpbart.models.bundle import Bundle
-from dpbart.rewrite.job import check_delta
 from dpbart.rewrite.rewriter import Rewriter
 
 PIECE = 1000  # texts
@@ -97,7 +97,11 @@ class RewritingCell:
             batch_size=self.plan.batch_size,
         )
         originals = self.data.train.texts + self.data.valid.texts
-        check_delta(rewriter.mechanism.guarantee, rows=len(originals))
+        if rewriter.mechanism.guarantee.delta * len(originals) >= 1:
+            raise BadParameter(
+                f"delta must be below 1 / {len(originals)} for the {len(originals)} texts of {setting.data.name!r}, "
+                f"got {setting.data.delta:g}. Set its delta in the experiment's file."
+            )
         texts: list[str] = []
         for start in range(0, len(originals), PIECE):
             piece = _pieces_of(file) / f"{start:09d}.parquet"

@@ -72,6 +72,36 @@ def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float
     return high * _MORE_NOISE * sensitivity
 
 
+def gaussian_epsilon(*, sigma: float, delta: float) -> float:
+    """The least epsilon for which normal noise at sensitivity 1 is (epsilon, delta) private, rounded up.
+
+    Args:
+        sigma: standard deviation of the noise over the L2 sensitivity, greater than 0.
+        delta: between 0 and 1, both excluded.
+
+    >>> round(gaussian_epsilon(sigma=0.05394, delta=1e-5), 1)
+    250.0
+    >>> gaussian_epsilon(sigma=1e9, delta=1e-5)
+    0.0
+    """
+    _check_positive("sigma", sigma)
+    if not 0 < delta < 1:
+        raise BadParameter(f"delta must be between 0 and 1, both excluded, got {delta}.")
+    asked = math.log(delta) - 2e-9  # more than the error of a computed log delta (see _MORE_NOISE)
+    if _log_delta(sigma, 0.0) <= asked:
+        return 0.0
+    low, high = 0.0, 1.0  # delta falls as epsilon grows
+    while _log_delta(sigma, high) > asked:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if _log_delta(sigma, middle) > asked:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
     """The least scale of Laplace noise that is epsilon private: L1 sensitivity / epsilon, rounded up.
 

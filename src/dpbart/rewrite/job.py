@@ -2,51 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from pathlib import Path
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.accounting import Guarantee
-from dpbart.privacy.card import Card, ModelLine, NoiseFacts, page_beside
+from dpbart.privacy.card import Card, RunFacts, pages_beside
+from dpbart.privacy.composition import Release, exactly
+from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.mechanisms import Mechanism
+from dpbart.privacy.signing import read_private_key
 from dpbart.progress import progress
+from dpbart.rewrite.account import Account
+from dpbart.rewrite.batches import Batch, Rows
+from dpbart.rewrite.describe import describe, run_facts
+from dpbart.rewrite.joined import Joined, check_one_label_a_person
+from dpbart.rewrite.release import Releases
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.tables import STANDARD, Table, open_table
+from dpbart.rewrite.task import Task
+from dpbart.rewrite.work import Settings, Work, check_unfinished, open_work
 from dpbart.rewrite.writers import Writer, open_writer
 
-LABEL_POLICIES = ("drop", "public")
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a user asks for, beside the model and the mechanism."""
-
-    source: Path
-    target: Path
-    text_column: str = "text"
-    label_column: str | None = None
-    labels: str | None = None  # drop or public
-    card: Path | None = None  # beside the output by default; standard output has none unless named
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.label_column is None) != (self.labels is None):
-            raise BadParameter(
-                "a label column and its policy must be given together. Pass --label-column NAME with "
-                f"--labels {' or --labels '.join(LABEL_POLICIES)}."
-            )
-        if self.labels not in (None, *LABEL_POLICIES):
-            raise BadParameter(f"labels must be one of {', '.join(LABEL_POLICIES)}, got {self.labels!r}.")
-
-    @property
-    def card_file(self) -> Path | None:
-        if self.card is not None or self.target == STANDARD:
-            return self.card
-        return self.target.with_name(self.target.name + ".card.json")
+_WRITTEN_AT_ONCE = 1024  # rows
 
 
 @dataclass(frozen=True)
@@ -56,8 +40,11 @@ class Job:
     task: Task
     table: Table
     columns: tuple[str, ...]  # of the output
-    rows: int | None  # None: standard input, which is read only once
+    rows: int | None  # of the output; None: standard input, which is read only once
     output: AbstractContextManager[Writer]
+    account: Account
+    documents: Mapping[str, int]  # of each person in the input
+    unfinished: bool = False  # whether there is a run to go on with
 
     @property
     def texts_alone(self) -> bool:
@@ -66,102 +53,231 @@ class Job:
 
     def run(self, rewriter: Rewriter) -> Card:
         """Rewrite every row, in order; the output appears whole, at the end, after its card."""
-        done = 0
-        rewriting = rewriter.rewrite([])
+        self._check_same(rewriter)
+        try:
+            return self._run_to_stream(rewriter) if self.task.target == STANDARD else self._run_in_parts(rewriter)
+        finally:
+            self.account.close()
+
+    def _run_to_stream(self, rewriter: Rewriter) -> Card:
+        """Texts leave with every batch, so each is recorded before it is written; there is nothing to resume."""
+        source, done, recipe, began = self._source(rewriter), 0, "", time.monotonic()
+        self.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
-            for batch in self.table.batches(rewriter.batch_size):
-                check_delta(rewriter.mechanism.guarantee, rows=done + len(batch))
-                rewriting = rewriter.rewrite(batch.texts())
+            for batch, rewriting in self._rewritten(source, rewriter, done=0):
+                self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
                 writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
-                done += len(batch)
+                done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
-            if done == 0:
-                raise BadTable("standard input has no rows. Give at least one line.")
-            card = describe(rewriter, rewriting, rows=done, job=self)
-            if self.task.card_file is not None:
-                card.write(self.task.card_file)  # before the output takes its name: no output ever lacks its card
+        seconds = time.monotonic() - began
+        run = run_facts(drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None)
+        return self._finished(rewriter, rows=done, recipe=recipe, run=run)
+
+    def _run_in_parts(self, rewriter: Rewriter) -> Card:
+        with open_work(
+            self.task.target,
+            self.task.source,
+            _settings(self, rewriter),
+            run=self.account.run,
+            resume=self.unfinished,
+        ) as work:
+            job = replace(self, account=replace(self.account, run=work.run))
+            job.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
+            began, start = time.monotonic(), work.parts.rows
+            try:
+                job._fill_parts(rewriter, work)
+                pace = (work.parts.rows - start, time.monotonic() - began)
+                card = job._write_output(rewriter, work, *pace)
+            except BaseException:
+                # Nothing is recorded and nothing safe, or it cannot be gone on with: then nothing is left behind.
+                if not (work.parts.rows or job.account.recorded()[1]) or self.task.source == STANDARD:
+                    work.remove()
+                raise
+            work.remove()
+            return card
+
+    def _fill_parts(self, rewriter: Rewriter, work: Work) -> None:
+        source, releases, recipe = self._source(rewriter), Releases(self.account, work), work.parts.recipe
+        replayed, start = not rewriter.entropy.private, work.parts.rows
+        with asked_to_stop() as stop, progress("Rewriting", total=self.rows, unit="texts", start=start) as bar:
+            for batch, rewriting in self._rewritten(source, rewriter, done=start):
+                labels = None if self.task.policy is None else self.task.policy.randomized(batch, rewriter.entropy)
+                texts, recipe = _stamped(rewriting, replayed=replayed), rewriting.recipe
+                releases.add(texts, labels, self._people(batch, source), recipe=recipe)
+                bar.advance(len(batch))
+                if stop():
+                    releases.make_safe(recipe=recipe)
+                    raise Stopped(_how_to_go_on(work.parts.rows, self.rows, self.task))
+            releases.make_safe(recipe=recipe)
+
+    def _rewritten(self, source: Table | Joined, rewriter: Rewriter, *, done: int) -> Iterator[tuple[Batch, Rewriting]]:
+        """The batches after those that are done, in order, with their new texts."""
+        for batch in source.batches(rewriter.batch_size):
+            if batch.first <= done:
+                continue
+            if self.rows is None:
+                self.account.check_delta(rows=batch.first - 1 + len(batch))
+            yield batch, rewriter.rewrite(batch.texts())
+
+    def _write_output(self, rewriter: Rewriter, work: Work, drawn: int, seconds: float) -> Card:
+        """All rows of the input, the new texts in place of the old ones."""
+        new = work.parts.read()
+        with self.output as writer:
+            for batch in self._rows_again(rewriter, work):
+                texts, labels = zip(*islice(new, len(batch)), strict=True)
+                released = batch.with_texts(texts)
+                writer.write(
+                    released if self.task.policy is None else self.task.policy.with_labels(released, labels, self.table)
+                )
+            if work.digest(self.task.source) != work.input:
+                raise BadTable(
+                    f"{self.table.name} was changed while it was rewritten. Nothing was written; put it back."
+                )
+            run = run_facts(drawn=drawn, seconds=seconds, settings=_settings(self, rewriter), output=writer.finish())
+            return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe, run=run)
+
+    def _rows_again(self, rewriter: Rewriter, work: Work) -> Iterator[Batch]:
+        """The input once more; standard input has nothing but texts, and those are all new."""
+        if self.task.source != STANDARD:
+            yield from self._source(rewriter).batches(_WRITTEN_AT_ONCE)
+            return
+        for first in range(1, work.parts.rows + 1, _WRITTEN_AT_ONCE):
+            count = min(_WRITTEN_AT_ONCE, work.parts.rows + 1 - first)
+            yield Rows(first, self.task.text_column, [{self.task.text_column: ""}] * count)
+
+    def _finished(self, rewriter: Rewriter, *, rows: int, recipe: str, run: RunFacts) -> Card:
+        if rows == 0:
+            raise BadTable("standard input has no rows. Give at least one line.")
+        card = describe(rewriter, recipe=recipe, rows=rows, job=self, run=run)
+        if self.task.card_file is not None:
+            # Before the output takes its name: no output ever lacks its card.
+            card.write(
+                self.task.card_file, None if self.task.sign_key is None else read_private_key(self.task.sign_key)
+            )
         return card
 
+    def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
+        if isinstance(source, Joined):
+            return source.ids(batch)
+        return [] if self.task.people is None else self.task.people.of(batch)
 
-def plan(task: Task, guarantee: Guarantee) -> Job:
-    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written."""
+    def _source(self, rewriter: Rewriter) -> Table | Joined:
+        people = self.task.people
+        if not self.task.join_documents or people is None:
+            return self.table
+        beside = tuple(column for column in self.columns if column != self.task.text_column)
+        typed = self.table.format == "parquet" and self.task.target.suffix.lower() == ".parquet"
+        return Joined(self.table, people, self.documents, beside, rewriter.tokens.length, typed)
+
+    def _check_same(self, rewriter: Rewriter) -> None:
+        used = Release.of(rewriter.mechanism, private=rewriter.entropy.private, label=_label_epsilon(self.task))
+        if used != self.account.release:
+            raise BadParameter("a job must run with the mechanism that it was planned for. Plan it again.")
+
+
+def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
+    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written.
+
+    Args:
+        task: what is asked for.
+        mechanism: that makes a text private; its model is not needed yet.
+        private: whether its entropy is; a replay's is not.
+    """
+    if task.sign_key is not None:
+        read_private_key(task.sign_key)  # a key that cannot sign is refused before the work, not after it
     table = open_table(task.source, text_column=task.text_column)
-    if task.label_column is not None:
-        table.require(task.label_column, option="--label-column")
-    if task.label_column == task.text_column:
-        raise BadParameter(f"the label column must not be the text column, got '{task.label_column}' for both.")
-    _check_card_place(task)
-    dropped = {task.label_column} if task.labels == "drop" else set()
-    columns = tuple(column for column in table.columns if column not in dropped)
-    writer = open_writer(task.target, like=table, columns=columns, overwrite=task.overwrite)
-    rows = table.count()
-    if rows is not None:
-        check_delta(guarantee, rows=rows)
-    return Job(task, table, columns, rows, writer)
-
-
-def check_delta(guarantee: Guarantee, *, rows: int) -> None:
-    """delta must be below 1 / N: at 1 / N, publishing one whole text at random would be allowed."""
-    if guarantee.delta * rows >= 1:
-        raise BadParameter(
-            f"delta must be below 1 / {rows} for {rows} texts, got {guarantee.delta:g}. Pass --delta {0.1 / rows:.0e}."
-        )
-
-
-def describe(rewriter: Rewriter, last: Rewriting, *, rows: int, job: Job) -> Card:
-    """The card of a run."""
-    facts = rewriter.bundle.facts
-    return Card(
-        guarantee=last.guarantee,
-        noise=NoiseFacts.of(rewriter.mechanism, rewriter.clip, rewriter.entropy, entries=rewriter.entries),
-        model=ModelLine(
-            name=rewriter.bundle.name,
-            fingerprint=rewriter.bundle.fingerprint,
-            variant=facts.variant,
-            length=rewriter.tokens.length,
-            kept=len(rewriter.columns.kept),
-            width=rewriter.columns.width,
-            decoding=rewriter.search.recipe,
-            public_data=facts.corpora,
-        ),
-        rows=rows,
-        labels=_labels(job),
-        other_columns=_other_columns(job),
-        metrics="none was computed against the private texts",
-        recipe=last.recipe,
-        version=__version__,
-        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    people, labels = task.people, task.policy
+    if labels is not None:
+        table.require(labels.column, option="--label-column")
+        labels.check(table)
+    if people is not None:
+        table.require(people.column, option=people.option)
+    unfinished = task.target != STANDARD and check_unfinished(task.target, resume=task.resume, overwrite=task.overwrite)
+    # What stands in the place of the output of an unfinished run, or of its card, is that run's own.
+    replaceable = task.overwrite or unfinished
+    _check_card_place(task, overwrite=replaceable)
+    columns = _columns(task, table)
+    writer = open_writer(task.target, like=table, columns=columns, overwrite=replaceable)
+    documents = Counter[str]() if people is None else people.count(table)
+    texts, rows = documents, table.count() if people is None else documents.total()
+    if task.join_documents and people is not None:
+        if labels is not None and labels.policy != "drop":
+            check_one_label_a_person(table, people, labels.column)
+        texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
+    account = Account.open(
+        Release.of(mechanism, private=private, label=_label_epsilon(task)),
+        people,
+        texts,
+        budget=None if task.person_budget is None else exactly(task.person_budget),
+        ledger=None if task.ledger is None else Ledger(task.ledger, create=True),
+        unfinished=unfinished,
     )
+    if rows is not None:
+        account.check_delta(rows=rows)
+    return Job(task, table, columns, rows, writer, account, documents, unfinished)
 
 
-def _check_card_place(task: Task) -> None:
+def _columns(task: Task, table: Table) -> tuple[str, ...]:
+    """Those of the output: a joined document keeps the person and, unless dropped, the label."""
+    dropped = {task.label_column} if task.labels == "drop" else set()
+    kept = {task.person_column, task.text_column, task.label_column} if task.join_documents else set(table.columns)
+    return tuple(column for column in table.columns if column in kept - dropped)
+
+
+def _settings(job: Job, rewriter: Rewriter) -> Settings:
+    """All that must be the same when a run goes on. The engine may change, and so may the budget of people."""
+    task, release = job.task, job.account.release
+    return {
+        "text column": task.text_column,
+        "label column": task.label_column,
+        "labels": task.labels,
+        "label set": list(task.label_set),
+        "person column": task.person_column,
+        "id column": task.id_column,
+        "missing person": task.missing_person,
+        "join documents": task.join_documents,
+        "ledger": None if task.ledger is None else str(task.ledger.resolve()),
+        "mechanism": rewriter.mechanism.name,
+        "epsilon": str(release.epsilon),
+        "delta": str(release.delta),
+        "model": _model(rewriter),
+        "length": rewriter.tokens.length,
+        "decoding": rewriter.search.recipe,
+        "batch size": rewriter.batch_size,
+        "version": __version__,
+    }
+
+
+def _model(rewriter: Rewriter) -> str:
+    return f"{rewriter.bundle.name}@{rewriter.bundle.fingerprint}"
+
+
+def _how_to_go_on(done: int, rows: int | None, task: Task) -> str:
+    if task.source == STANDARD:
+        return "Stopped. Standard input cannot be read again: nothing was written."
+    of = "" if rows is None else f" of {rows:,}"
+    return f"Stopped. {done:,}{of} texts are safe. To go on, give the same command with --resume."
+
+
+def _label_epsilon(task: Task) -> float:
+    return 0.0 if task.policy is None else task.policy.epsilon
+
+
+def _check_card_place(task: Task, *, overwrite: bool) -> None:
     file = task.card_file
     if file is None:
         return
     if file.suffix != ".json":
-        raise BadTable(f"the card {str(file)!r} must end in .json; the page to read stands beside it, ending in .txt.")
+        raise BadTable(
+            f"the card {str(file)!r} must end in .json; the pages to read stand beside it, ending in .txt and .html."
+        )
     if not file.parent.is_dir():
         raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
-    for part in (file, page_beside(file)):
+    for part in (file, *pages_beside(file)):
         if part.resolve() in (task.source.resolve(), task.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (part.exists() and not task.overwrite):
+        if part.is_dir() or (part.exists() and not overwrite):
             raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")
-
-
-def _labels(job: Job) -> str:
-    if job.task.labels is None:
-        return "no label column named"
-    if job.task.labels == "drop" or job.texts_alone:
-        return f"dropped: column '{job.task.label_column}' is not in the output"
-    return f"public: column '{job.task.label_column}' is released as it is, without protection"
-
-
-def _other_columns(job: Job) -> list[str]:
-    if job.texts_alone:
-        return []
-    named = [name for name in job.columns if name not in (job.task.text_column, job.task.label_column)]
-    return [*named, "any further keys of single rows"] if job.table.format == "jsonl" else named
 
 
 def _stamped(rewriting: Rewriting, *, replayed: bool) -> Sequence[str]:

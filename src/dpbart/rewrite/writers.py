@@ -6,6 +6,7 @@ the neighbour is gone and the target is what it was before; no half-written file
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import sys
@@ -32,6 +33,9 @@ class Writer(Protocol):
 
     def write(self, batch: Batch) -> None: ...
 
+    def finish(self) -> str | None:
+        """Write what is left, and give the SHA-256 of the file, which has not got its name yet; None of a stream."""
+
 
 def open_writer(
     path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
@@ -56,7 +60,7 @@ def open_writer(
     path = Path(path)
     _check_columns(columns, like)
     if path == STANDARD:
-        return nullcontext(Texts(sys.stdout.buffer))
+        return nullcontext(_StreamWriter(Texts(sys.stdout.buffer)))
     format = format_of(path)
     _check_target(path, like, overwrite)
     make = _sink(format, like, [column for column in like.columns if column in columns])
@@ -64,14 +68,37 @@ def open_writer(
 
 
 @dataclass(frozen=True)
+class _StreamWriter:
+    sink: Sink
+
+    def write(self, batch: Batch) -> None:
+        self.sink.write(batch)
+
+    def finish(self) -> None:
+        return None
+
+
+@dataclass(frozen=True)
 class _FileWriter:
     path: Path
+    partial_file: Path
+    handle: BinaryIO
     sink: Sink
     dropped: frozenset[str]
 
     def write(self, batch: Batch) -> None:
         with _told(self.path):
             self.sink.write(batch.without(self.dropped))
+
+    def finish(self) -> str:
+        digest = hashlib.sha256()
+        with _told(self.path):
+            self.sink.close()
+            self.handle.flush()
+            with self.partial_file.open("rb") as written:
+                while block := written.read(1 << 20):
+                    digest.update(block)
+        return digest.hexdigest()
 
 
 @contextmanager
@@ -86,7 +113,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
         with _told(path):
             sink = make(handle)
         cleanup.callback(_quietly, sink.close)
-        yield _FileWriter(path, sink, dropped)
+        yield _FileWriter(path, partial_file, handle, sink, dropped)
         with _told(path):
             sink.close()
             handle.flush()

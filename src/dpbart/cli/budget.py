@@ -1,0 +1,120 @@
+"""dpbart budget: what people have spent, and how much they may."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dpbart.privacy.ledger import Entry, Ledger
+
+
+@click.group()
+def budget() -> None:
+    """Show and limit what people have spent, as a ledger has it."""
+
+
+@budget.command()
+@click.argument("ledger", type=click.Path(path_type=Path))
+@click.option("--person", help="Show one person: every run, and what is left.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(ledger: Path, person: str | None, as_json: bool) -> None:
+    """What a ledger holds: its runs and who has spent most, or all of one person.
+
+    \b
+        dpbart budget show budgets.db
+        dpbart budget show budgets.db --person anna --json
+    """
+    from dpbart.privacy.ledger import Ledger
+
+    with closing(Ledger(ledger)) as opened:
+        held = _all(opened) if person is None else _one(opened, person)
+    if as_json:
+        click.echo(json.dumps(held))
+        return
+    runs = held.pop("runs")
+    for name, value in held.items():
+        click.echo(f"{name.replace('_', ' ').capitalize():<13}{'none' if value is None else value}")
+    for run in runs if isinstance(runs, list) else []:
+        click.echo(
+            f"  {run['last']}  run {run['run']}: {run['texts']:,} texts by {run['mechanism']}, each epsilon "
+            f"{run['epsilon']}, delta {run['delta']}; {run['model']}"
+        )
+
+
+@budget.command()
+@click.argument("ledger", type=click.Path(path_type=Path))
+@click.argument("epsilon")
+@click.option("--person", help="For this person alone; everybody else by default.")
+def limit(ledger: Path, epsilon: str, person: str | None) -> None:
+    """Set the most EPSILON that a person may spend in all; 'none' takes the limit away.
+
+    \b
+        dpbart budget limit budgets.db 5000
+        dpbart budget limit budgets.db 1000 --person anna
+    """
+    from dpbart.errors import BadParameter
+    from dpbart.privacy.composition import exactly
+    from dpbart.privacy.ledger import EVERYBODY, Ledger
+
+    try:
+        most = None if epsilon == "none" else exactly(float(epsilon))
+    except ValueError:
+        raise BadParameter(f"a limit must be a number or 'none', got {epsilon!r}.") from None
+    if most is not None and not most.is_finite():
+        raise BadParameter(f"a limit must be finite, got {epsilon!r}. For no limit, pass 'none'.")
+    with closing(Ledger(ledger, create=True)) as opened:
+        opened.set_limit(most, EVERYBODY if person is None else person)
+    whom = "everybody without a limit of their own" if person is None else repr(person)
+    click.echo(f"Limit of {whom}: {'none' if most is None else f'epsilon {epsilon}'}.")
+
+
+def _all(ledger: Ledger) -> dict[str, object]:
+    from dpbart.privacy.composition import written
+
+    summary, everybody = ledger.summary(), ledger.limit()
+    return {
+        "people": summary.people,
+        "texts": summary.texts,
+        "limit": None if everybody is None else written(everybody),
+        "own_limits": ledger.own_limits(),
+        "most_spent": None if summary.most is None else written(summary.most[1].epsilon),
+        "by": None if summary.most is None else summary.most[0],
+        "runs": [_line(each) for each in summary.runs],
+    }
+
+
+def _one(ledger: Ledger, person: str) -> dict[str, object]:
+    from dpbart.privacy.composition import minus, written
+
+    spent, most = ledger.spent(person), ledger.limit(person)
+    left = most if most is None or spent is None else minus(most, spent.epsilon)
+    return {
+        "person": person,
+        "spent": "0" if spent is None else written(spent.epsilon),
+        "delta": "0" if spent is None else written(spent.delta),
+        "composition": None if spent is None else spent.rule,
+        "limit": None if most is None else written(most),
+        "left": None if left is None else written(left),
+        "runs": [_line(each) for each in ledger.entries(person)],
+    }
+
+
+def _line(entry: Entry) -> dict[str, object]:
+    from dpbart.privacy.composition import written
+
+    run = entry.run
+    return {
+        "run": run.name,
+        "begun": run.begun,
+        "last": entry.last,
+        "texts": entry.texts,
+        "mechanism": run.mechanism,
+        "epsilon": written(run.release.epsilon),
+        "delta": written(run.release.delta),
+        "model": run.model,
+    }

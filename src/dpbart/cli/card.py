@@ -1,0 +1,38 @@
+"""dpbart card: check a privacy card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def card() -> None:
+    """Check the privacy card of an output."""
+
+
+@card.command()
+@click.argument("file", metavar="CARD", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), help="Public key (PEM) of whoever should have signed it.")
+@click.option("--output", type=click.Path(path_type=Path), help="The file that the card should belong to.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None, as_json: bool) -> None:
+    """Check that the noise gives what is promised, the signature, and the output; exit status 1 if one fails.
+
+    \b
+        dpbart card verify private.csv.card.json --output private.csv --key public.pem
+    """
+    from dpbart.privacy.verify import verify as check_card
+
+    checks = check_card(file, key=key, output=output)
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in checks]))
+    else:
+        marks = {True: "holds", False: "FAILS", None: "-"}
+        for each in checks:
+            click.echo(f"{each.name:<10} {marks[each.held]:<6} {each.words}")
+    ctx.exit(1 if any(each.held is False for each in checks) else 0)

@@ -1,0 +1,119 @@
+"""The ledger's SQLite file: made, opened, and changed in whole transactions.
+
+One file and no helpers beside it once a transaction is over (a rollback journal, not WAL), so that it can be copied and
+kept. synchronous=EXTRA syncs the folder as well: with less, a power cut just after a commit can bring the old state
+back, and a text would have been released that nobody paid for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpbart.errors import BadLedger
+
+FORMAT = 1
+SECONDS_TO_WAIT = 60.0  # for other processes that write
+_APPLICATION = 0x64706274  # "dpbt": tells a ledger from any other SQLite file
+_TABLES = """
+CREATE TABLE runs (
+  run TEXT PRIMARY KEY,
+  begun TEXT NOT NULL,       -- date and time, UTC
+  mechanism TEXT NOT NULL,
+  model TEXT NOT NULL,       -- name@fingerprint
+  epsilon TEXT NOT NULL,     -- of one text and its label, in decimals as given
+  delta TEXT NOT NULL,
+  multiplier TEXT,           -- of normal noise, sigma / L2 sensitivity
+  beside TEXT NOT NULL,      -- the label's part of epsilon
+  rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
+  rows_upto INTEGER NOT NULL DEFAULT 0     -- recorded in all
+);
+CREATE TABLE releases (
+  person TEXT NOT NULL,
+  run TEXT NOT NULL REFERENCES runs,
+  texts INTEGER NOT NULL,
+  last TEXT NOT NULL,        -- date and time, UTC
+  PRIMARY KEY (person, run)
+) WITHOUT ROWID;
+CREATE TABLE limits (
+  person TEXT PRIMARY KEY,   -- '' is everybody without a limit of their own
+  epsilon TEXT NOT NULL
+);
+"""
+
+
+def connect(file: Path, *, create: bool) -> sqlite3.Connection:
+    """An open ledger, checked.
+
+    Raises:
+        BadLedger: It is not there (and not to be made), not a ledger, damaged, or of another version.
+    """
+    if not create and not file.is_file():
+        raise BadLedger(f"there is no ledger {str(file)!r}. 'dpbart rewrite --ledger FILE' makes one.")
+    try:
+        # Transactions are our own: the module would begin them later than a check must be inside.
+        connection = sqlite3.connect(file, timeout=SECONDS_TO_WAIT, isolation_level=None)
+    except sqlite3.Error as error:
+        raise BadLedger(f"the ledger {str(file)!r} cannot be opened: {error}. Check the path.") from None
+    try:
+        with told(file):
+            connection.execute("PRAGMA synchronous = EXTRA")
+            if create:
+                _make(connection)
+            _check(connection, file)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, file: Path) -> Iterator[None]:
+    """All or nothing. Others may neither read a half nor write between: the write lock is taken at the start."""
+    with told(file):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def told(file: Path) -> Iterator[None]:
+    """Tell an error of SQLite in one line."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name, reason = repr(str(file)), str(error)
+        if "locked" in reason:
+            problem = f"{name} was held by another process for {SECONDS_TO_WAIT:g} seconds. Try again."
+        elif "malformed" in reason or "not a database" in reason:
+            problem = f"{name} is damaged, or not a ledger of dpbart. Bring back a copy, or name another file."
+        else:
+            problem = f"{name} cannot be used: {reason}."
+        raise BadLedger(f"the ledger {problem} Nothing was recorded.") from None
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")  # of two processes that meet an empty file, one makes the tables
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        for statement in _TABLES.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, file: Path) -> None:
+    if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+        raise BadLedger(f"{str(file)!r} is a SQLite file, but not a ledger of dpbart. Name another file.")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != FORMAT:
+        raise BadLedger(f"the ledger {str(file)!r} must have format {FORMAT}, got {version}. Update dpbart.")
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise BadLedger(f"the ledger {str(file)!r} is damaged. Bring back a copy.")

@@ -1,0 +1,123 @@
+"""What a run charges, and to whom: within the run alone, or in a ledger that knows earlier ones."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpbart.errors import BadParameter, BudgetExceeded
+from dpbart.privacy.card import PersonFacts
+from dpbart.privacy.composition import Composed, Release, compose, written
+from dpbart.privacy.ledger import Ledger, Run, utc_now
+from dpbart.rewrite.people import People
+
+
+@dataclass(frozen=True)
+class Account:
+    """The charge of one text, and the people who give them.
+
+    Attributes:
+        release: what one text spends.
+        people: how to tell them apart; None where each text is taken for a person of its own.
+        texts: how many each person gives in this run; empty without `people`.
+        budget: the most epsilon that a person may have spent after this run.
+        ledger: where it is recorded, if anywhere.
+        run: the name of this run there.
+    """
+
+    release: Release
+    people: People | None
+    texts: Mapping[str, int]
+    budget: Decimal | None
+    ledger: Ledger | None
+    run: str
+
+    @classmethod
+    def open(
+        cls,
+        release: Release,
+        people: People | None,
+        texts: Mapping[str, int],
+        *,
+        budget: Decimal | None,
+        ledger: Ledger | None,
+        unfinished: bool = False,
+    ) -> Account:
+        """An account that can pay for the whole run, as far as can be seen now; an unfinished one has paid a part.
+
+        Raises:
+            BudgetExceeded: It cannot; nothing is recorded.
+        """
+        if ledger is not None and not unfinished:
+            ledger.check(release, texts, budget=budget)
+        account = cls(release, people, texts, budget, ledger, run=secrets.token_hex(8))
+        if budget is not None and account.composed.epsilon > budget:
+            person, count = Counter(texts).most_common(1)[0]
+            raise BudgetExceeded(
+                f"{person!r} has {count} texts here, which need epsilon {written(account.composed.epsilon)} together; "
+                f"--person-budget is {written(budget)}. Lower --epsilon, or join them with --join-documents."
+            )
+        return account
+
+    @property
+    def most_texts(self) -> int:
+        """The most texts of one person in this run."""
+        return max(self.texts.values(), default=1)
+
+    @property
+    def composed(self) -> Composed:
+        """What this run promises to the person with the most texts."""
+        return compose({self.release: self.most_texts})
+
+    def check_delta(self, *, rows: int) -> None:
+        """delta of a person must be below 1 / N: at 1 / N, publishing all of one person at random would be allowed."""
+        delta, people = self.composed.delta, len(self.texts) or rows
+        if delta * people < 1:
+            return
+        if self.people is None:
+            whom, each = f"{rows} for {rows} texts", ""
+        else:
+            whom = f"{people * self.most_texts} for {people} people with up to {self.most_texts} texts each"
+            each = " for one text"
+        one = float(self.release.delta)
+        raise BadParameter(
+            f"delta must be below 1 / {whom}, got {one:g}{each}. Pass --delta {0.1 / (people * self.most_texts):.0e}."
+        )
+
+    def begin(self, *, mechanism: str, model: str) -> None:
+        """Write the run into the ledger, before its first text; a run that goes on is there already."""
+        if self.ledger is not None:
+            self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release))
+
+    def recorded(self) -> tuple[int, int]:
+        """Rows of this run that the ledger had recorded before its last transaction, and after it."""
+        return (0, 0) if self.ledger is None else self.ledger.recorded(self.run)
+
+    def record(self, people: Mapping[str, int], *, before: int, upto: int) -> None:
+        """Record rows and their people, before any of their texts leaves the process.
+
+        Raises:
+            BudgetExceeded: Somebody has too little left: another run has spent it in the meantime.
+        """
+        if self.ledger is not None:
+            self.ledger.record(self.run, people, before=before, upto=upto, budget=self.budget)
+
+    def close(self) -> None:
+        if self.ledger is not None:
+            self.ledger.close()
+
+    def facts(self, *, rows: int) -> PersonFacts:
+        """The card's lines about people."""
+        composed = self.composed
+        return PersonFacts(
+            named_by="none: each text is taken for a person of its own" if self.people is None else self.people.column,
+            people=len(self.texts) or rows,
+            most_texts=self.most_texts,
+            guarantee=composed.guarantee,
+            composition=composed.rule,
+            budget=None if self.budget is None else float(self.budget),
+            ledger="none: earlier releases are not known" if self.ledger is None else f"recorded as run {self.run}",
+        )

@@ -1,0 +1,120 @@
+"""What happens to the labels: dropped, public, or randomised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from dpbart.errors import BadParameter, BadTable
+from dpbart.privacy.response import RandomizedResponse
+from dpbart.privacy.sampling import Entropy
+from dpbart.rewrite.batches import Batch, as_cell
+from dpbart.rewrite.parquet import read_schema
+from dpbart.rewrite.tables import Table
+
+POLICIES = "drop, public or randomize:EPSILON"
+_RANDOMIZE = "randomize:"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of labels and its policy: "drop", "public", or randomised response."""
+
+    column: str
+    policy: str
+    response: RandomizedResponse | None = None
+
+    @classmethod
+    def of(cls, column: str, policy: str, label_set: tuple[str, ...]) -> Labels:
+        """Read a policy such as "public" or "randomize:2".
+
+        Raises:
+            BadParameter: It is not one of the three, or a label set is there without need, or missing.
+        """
+        if policy.startswith(_RANDOMIZE):
+            try:
+                epsilon = float(policy.removeprefix(_RANDOMIZE))
+            except ValueError:
+                raise BadParameter(f"labels must be {POLICIES}, got {policy!r}. Pass randomize:2, say.") from None
+            if not label_set:
+                raise BadParameter(
+                    "randomised labels need the set of labels, and it must not come from the private column. "
+                    "Pass --label-set a,b,c, or --label-file FILE with one public label a line."
+                )
+            return cls(column, policy, RandomizedResponse(epsilon, label_set))
+        if policy not in ("drop", "public"):
+            raise BadParameter(f"labels must be {POLICIES}, got {policy!r}.")
+        if label_set:
+            raise BadParameter("a set of labels is for randomised ones. Pass --labels randomize:EPSILON with it.")
+        return cls(column, policy)
+
+    @property
+    def epsilon(self) -> float:
+        """What a label spends beside its text."""
+        return 0.0 if self.response is None else self.response.epsilon
+
+    def randomized(self, batch: Batch, entropy: Entropy) -> list[str] | None:
+        """New labels for a batch; None where they stay as they are."""
+        if self.response is None:
+            return None
+        return self.response.randomize([_word(value) for value in batch.column(self.column)], entropy)
+
+    def with_labels(self, batch: Batch, drawn: Sequence[str | None], table: Table) -> Batch:
+        """A batch with randomised labels, as the column's type has them."""
+        if self.response is None:
+            return batch
+        written = dict(zip(self.response.labels, _typed(self.response.labels, self.column, table), strict=True))
+        return batch.with_column(self.column, [written[label] for label in drawn if label is not None])
+
+    def check(self, table: Table) -> None:
+        """Refuse labels that the column's type cannot hold, before anything is written."""
+        if self.response is not None:
+            _typed(self.response.labels, self.column, table)
+
+
+def read_label_set(text: str | None, file: Path | None) -> tuple[str, ...]:
+    """The labels of --label-set or --label-file.
+
+    >>> read_label_set("good, bad", None)
+    ('good', 'bad')
+    """
+    if text is not None and file is not None:
+        raise BadParameter("the labels must come from one place. Pass --label-set or --label-file.")
+    if file is None:
+        return () if text is None else tuple(each.strip() for each in text.split(","))
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise BadTable(f"the labels {str(file)!r} cannot be read. Give a UTF-8 file with one label a line.") from None
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def _word(value: object) -> str:
+    return as_cell(value) if isinstance(value, str | int | float | None) else str(value)
+
+
+def _numbers(labels: tuple[str, ...]) -> list[object] | None:
+    try:
+        values: list[object] = [json.loads(label) for label in labels]
+    except ValueError:
+        return None
+    return values if all(isinstance(value, int | float) for value in values) else None
+
+
+def _typed(labels: tuple[str, ...], column: str, table: Table) -> list[object]:
+    """The labels as the column holds them: by its type in Parquet; in JSON lines, numbers where all are numbers."""
+    if table.format == "jsonl":
+        return _numbers(labels) or list(labels)
+    if table.format != "parquet":
+        return list(labels)
+    kind = read_schema(table.path).field(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    try:
+        values: list[object] = pa.array(labels, pa.string()).cast(kind).to_pylist()
+    except pa.ArrowException:
+        raise BadTable(f"the labels must fit the type {kind} of column {column!r}. Change the set.") from None
+    return values

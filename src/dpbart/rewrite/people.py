@@ -1,0 +1,77 @@
+"""Who a row belongs to: the column that names people, or, where each text stands for itself, the texts.
+
+An id is compared as a word: 7 and "7" are one person, and so are "anna" and " anna ". Whoever is taken for one person
+though they are two is protected more than promised, and never less.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from dpbart.errors import BadParameter, BadTable
+from dpbart.rewrite.batches import Batch
+from dpbart.rewrite.tables import Table
+
+MISSING_POLICIES = ("refuse", "own")
+
+_COUNTED_AT_ONCE = 1024  # rows
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # SQLite cannot look for the first, nor hold the others
+
+
+@dataclass(frozen=True)
+class People:
+    """How to tell people apart.
+
+    Attributes:
+        column: that holds their ids.
+        option: of the command line that names it.
+        missing: what a row without an id is: refused, or a person of their own.
+    """
+
+    column: str
+    option: str = "--person-column"
+    missing: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.missing not in MISSING_POLICIES:
+            raise BadParameter(f"missing person must be one of {', '.join(MISSING_POLICIES)}, got {self.missing!r}.")
+
+    def of(self, batch: Batch) -> list[str]:
+        """The id of each row's person.
+
+        Raises:
+            BadTable: A row has no id, and that is to be refused.
+        """
+        ids = [_id(value) for value in batch.column(self.column)]
+        return [each or self._nobody(number) for number, each in enumerate(ids, start=batch.first)]
+
+    def count(self, table: Table) -> Counter[str]:
+        """The number of texts of each person, in the order of their first; some 100 bytes of memory a person."""
+        texts: Counter[str] = Counter()
+        for batch in table.batches(_COUNTED_AT_ONCE):
+            texts.update(self.of(batch))
+        return texts
+
+    def _nobody(self, row: int) -> str:
+        if self.missing == "own":
+            return f"(no id, row {row})"
+        raise BadTable(
+            f"row {row} has no id in column {self.column!r}. Give it one, or pass --missing-person own "
+            "to count each such row as a person of their own."
+        )
+
+
+def _id(value: object) -> str:
+    """A value as an id; empty where there is none.
+
+    >>> [_id(value) for value in (7, " 7 ", None, float("nan"), True)]
+    ['7', '7', '', '', 'true']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    plain = json.dumps(value, sort_keys=True) if isinstance(value, bool | int | float | list | dict) else str(value)
+    return _UNWRITABLE.sub("\ufffd", plain.strip())

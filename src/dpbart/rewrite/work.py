@@ -1,0 +1,177 @@
+"""The folder of a run that is not finished: `.OUT.dpbart` beside OUT, for its owner's eyes only.
+
+It holds a lock, the run's settings, the parts that are safe, and a secret: to know the input again, its digest is keyed
+with the secret, since a plain hash of a private file would tell whoever guesses the file that the guess is right. All
+of it goes when the output is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbart.errors import BadTable, NotResumable
+from dpbart.rewrite.parts import Parts, sync_folder
+from dpbart.rewrite.tables import STANDARD
+
+FORMAT = 1
+INPUT = "the input"
+_MANIFEST, _SECRET, _LOCK = "run.json", "secret", "lock"
+
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A run's own folder, locked."""
+
+    folder: Path
+    run: str
+    parts: Parts
+    input: str  # its keyed digest when the run began
+
+    def digest(self, source: Path) -> str:
+        """The keyed digest of a file."""
+        return _digest(self.folder, source)
+
+    def remove(self) -> None:
+        """All of it; first what makes it a run, in case this is cut short."""
+        (self.folder / _MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def folder_of(target: Path) -> Path:
+    """Where the unfinished run of an output is.
+
+    >>> folder_of(Path("private.csv")).name
+    '.private.csv.dpbart'
+    """
+    target = Path(os.path.realpath(target))
+    return target.with_name(f".{target.name}.dpbart")
+
+
+def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether there is an unfinished run of this output to go on with.
+
+    Raises:
+        BadTable: There is one, and neither is it to go on nor to be thrown away; or it is running now.
+    """
+    folder = folder_of(target)
+    if not (folder / _MANIFEST).is_file():
+        return False
+    with _locked(folder, target):
+        pass
+    if not (resume or overwrite):
+        safe = Parts(folder).rows
+        raise BadTable(
+            f"{str(target)!r} has an unfinished run, of which {safe:,} texts are safe. Pass --resume to go on with it, "
+            "or --overwrite to begin anew; what a ledger has recorded stays spent."
+        )
+    return resume
+
+
+@contextmanager
+def open_work(target: Path, source: Path, settings: Settings, *, run: str, resume: bool) -> Iterator[Work]:
+    """The folder of this run, made or found again, and locked as long as it is open.
+
+    Args:
+        target: the output.
+        source: the input.
+        settings: all that must not change in the middle of a run.
+        run: a name for a new run.
+        resume: whether to go on with a run that is there; otherwise what is there is thrown away.
+
+    Raises:
+        NotResumable: The input or a setting has changed; says which.
+        BadTable: Another run is writing this output, or the folder cannot be written.
+    """
+    folder = folder_of(target)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise BadTable(f"{str(folder)!r} cannot be made: {error.strerror}.") from None
+    with _locked(folder, target):
+        if resume and (folder / _MANIFEST).is_file():
+            run, digest = _checked(folder, source, settings)
+        else:
+            digest = _begin(folder, source, settings, run)
+        yield Work(folder, run, Parts(folder), digest)
+
+
+@contextmanager
+def _locked(folder: Path, target: Path) -> Iterator[None]:
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A run that ended just now took its folder along, and this would be the lock of nothing.
+            held = (folder / _LOCK).exists() and os.path.samestat(os.fstat(handle), os.stat(folder / _LOCK))
+        except BlockingIOError:
+            held = False
+        if not held:
+            raise BadTable(f"another run is writing {str(target)!r}. Wait for it, or name another output.")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _begin(folder: Path, source: Path, settings: Settings, run: str) -> str:
+    """Throw away what is there, but for the lock, and write the new run down; gives the digest of the input."""
+    for file in folder.iterdir():
+        if file.name != _LOCK:
+            file.unlink()
+    with open(os.open(folder / _SECRET, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+        handle.write(secrets.token_bytes(32))
+        os.fsync(handle.fileno())
+    digest = _digest(folder, source)
+    held = {"format": FORMAT, "run": run, "settings": {**settings, INPUT: digest}}
+    temporary = folder / f"{_MANIFEST}.partial"
+    with temporary.open("w", encoding="utf-8") as text:
+        text.write(json.dumps(held, indent=2))
+        text.flush()
+        os.fsync(text.fileno())
+    temporary.rename(folder / _MANIFEST)
+    sync_folder(folder)
+    return digest
+
+
+def _checked(folder: Path, source: Path, settings: Settings) -> tuple[str, str]:
+    """The run that is there and the digest of its input; input and settings must be the same."""
+    try:
+        held = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        before, run, form = dict(held["settings"]), str(held["run"]), held["format"]
+        now = json.loads(json.dumps({**settings, INPUT: _digest(folder, source)}))
+    except (ValueError, KeyError, TypeError, OSError):
+        raise NotResumable(f"{str(folder)!r} is damaged. Begin anew with --overwrite.") from None
+    if form != FORMAT:
+        raise NotResumable(f"{str(folder)!r} is of another version of dpbart. Begin anew with --overwrite.")
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed:
+        # The values of settings may be shown; of the input there is a digest, which says nothing.
+        told = [
+            name if name == INPUT else f"{name} ({before.get(name)}, now {now.get(name)})" for name in sorted(changed)
+        ]
+        raise NotResumable(
+            f"the unfinished run cannot go on, since this has changed: {'; '.join(told)}. "
+            "Put it back, or begin anew with --overwrite; what a ledger has recorded stays spent."
+        )
+    return run, str(now[INPUT])
+
+
+def _digest(folder: Path, source: Path) -> str:
+    if source == STANDARD:
+        return "standard input"
+    digest = hmac.new((folder / _SECRET).read_bytes(), digestmod=hashlib.sha256)
+    with source.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,139 @@
+"""A ledger at the command line: recorded, shown, limited, refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpbart.cli import cli
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.ledger import Ledger
+
+SECRET = "zebra crossing in Wuppertal"
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    file = tmp_path / "notes.csv"
+    file.write_text(f"id,who,text\n1,anna,{SECRET}\n2,ben,{SECRET}\n3, anna ,{SECRET}\n")
+    return file
+
+
+def rewrite(tiny: Bundle, notes: Path, out: str, *args: object) -> Result:
+    model = ("--model", tiny.folder, "--beams", 1, "--batch-size", 2)
+    return run("rewrite", notes, notes.with_name(out), "-e", 500, "--delta", 1e-6, *model, *args)
+
+
+def test_texts_of_a_person_add_up_on_the_card_and_in_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "budgets.db"
+    done = rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger)
+    assert done.exit_code == 0, done.stderr
+    person = json.loads((tmp_path / "out.csv.card.json").read_text())["person"]
+    assert (person["named_by"], person["people"], person["most_texts"]) == ("who", 2, 2)
+    assert 919 < person["guarantee"]["epsilon"] < 920  # two Gaussians cost less than the sum
+    assert person["guarantee"]["delta"] == 2e-6
+    assert person["composition"].startswith("exact for Gaussian releases")
+    shown = json.loads(run("budget", "show", ledger, "--person", "anna", "--json").stdout)
+    assert float(shown["spent"]) == person["guarantee"]["epsilon"]
+    assert [(each["texts"], each["epsilon"], each["mechanism"]) for each in shown["runs"]] == [(2, "500", "gaussian")]
+    assert f"@{tiny.fingerprint}" in shown["runs"][0]["model"]
+    assert shown["runs"][0]["run"] in person["ledger"]
+
+
+def test_no_text_gets_into_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "budgets.db"
+    rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger)
+    assert b"zebra" not in ledger.read_bytes()
+    done = rewrite(tiny, notes, "o.csv", "--person-column", "text", "--ledger", ledger)
+    assert "must name another column than the text" in done.stderr
+
+
+def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "budgets.db"
+    assert (
+        run("budget", "limit", ledger, 950).stdout == "Limit of everybody without a limit of their own: epsilon 950.\n"
+    )
+    assert rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger).exit_code == 0
+    content = ledger.read_bytes()
+    done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
+    assert done.exit_code == 1
+    assert "Error: 'anna' has epsilon 30.4" in done.stderr
+    assert "left of 950; this release needs 1000. Nothing of it was recorded or released." in done.stderr
+    assert ledger.read_bytes() == content
+    assert not (tmp_path / "again.csv").exists()
+    run("budget", "limit", ledger, 2000, "--person", "anna")
+    run("budget", "limit", ledger, 1000)
+    done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "budgets.db"
+    rewrite(tiny, notes, "out.csv", "--id-column", "id", "--ledger", ledger, "--mechanism", "laplace")
+    shown = run("budget", "show", ledger).stdout.splitlines()
+    assert shown[:5] == [
+        "People       3",
+        "Texts        3",
+        "Limit        none",
+        "Own limits   0",
+        "Most spent   500",
+    ]
+    assert "3 texts by laplace, each epsilon 500, delta 0; tiny@" in shown[6]
+    assert "Spent        0\n" in run("budget", "show", ledger, "--person", "zoe").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--ledger", "l.db"], "must know them. Pass --person-column NAME"),
+        (["--person-budget", "3"], "must know them. Pass --person-column NAME"),
+        (["--person-column", "who", "--id-column", "id"], "not both"),
+        (["--person-column", "whom"], "has no column 'whom'. It has: id, who, text. Pass --person-column NAME"),
+        (["--person-column", "who", "--person-budget", "600"], "'anna' has 2 texts here, which need epsilon 919.5"),
+        (["--person-column", "who", "--person-budget", "0"], "person budget must be greater than 0, got 0.0"),
+        (
+            ["--person-column", "who", "--delta", "0.25"],
+            "below 1 / 4 for 2 people with up to 2 texts each, got 0.25 for",
+        ),
+    ],
+)
+def test_what_cannot_be_charged_is_refused(tiny: Bundle, notes: Path, args: list[str], message: str) -> None:
+    done = rewrite(tiny, notes, "out.csv", *args)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert not notes.with_name("out.csv").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_row_without_a_person_is_refused_or_a_person_of_their_own(tiny: Bundle, tmp_path: Path, ending: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = tmp_path / f"in.{ending}"
+    if ending == "csv":
+        source.write_text("who,text\nanna,a\n  ,b\nanna,c\n")
+    elif ending == "jsonl":
+        source.write_text('{"who": "anna", "text": "a"}\n{"who": null, "text": "b"}\n{"who": "anna", "text": "c"}\n')
+    else:
+        pq.write_table(pa.table({"who": ["anna", None, "anna"], "text": ["a", "b", "c"]}), source)
+    done = rewrite(tiny, source, "out.csv", "--person-column", "who")
+    assert "row 2 has no id in column 'who'. Give it one, or pass --missing-person own" in done.stderr
+    args = ("--person-column", "who", "--missing-person", "own", "--ledger", tmp_path / "l.db")
+    done = rewrite(tiny, source, "out.csv", *args)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads((tmp_path / "out.csv.card.json").read_text())["person"]["people"] == 2
+    assert len(Ledger(tmp_path / "l.db").entries("(no id, row 2)")) == 1
+
+
+@pytest.mark.parametrize(("epsilon", "message"), [("much", "a number or 'none'"), ("inf", "finite"), ("-1", "above")])
+def test_a_limit_must_be_a_number(tmp_path: Path, epsilon: str, message: str) -> None:
+    done = run("budget", "limit", tmp_path / "l.db", "--", epsilon)
+    assert done.exit_code == 1
+    assert message in done.stderr or "greater than 0" in done.stderr

@@ -1,0 +1,144 @@
+"""The card: as its schema says, readable, signed, and checkable by somebody who has not seen the run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from dpbart.cli import cli
+from dpbart.models.bundle import Bundle
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, Path]:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private, public, key = tmp_path / "sign.pem", tmp_path / "public.pem", Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+def rewritten(tiny: Bundle, folder: Path, *args: object) -> Path:
+    (folder / "in.csv").write_text("who,text,<b>x</b>\nanna,a child,1\nben,a song,2\n")
+    model = ("--model", tiny.folder, "--beams", 1, "--overwrite")
+    done = run("rewrite", folder / "in.csv", folder / "out.csv", *model, *args)
+    assert done.exit_code == 0, done.stderr
+    return folder / "out.csv.card.json"
+
+
+RUNS: list[tuple[object, ...]] = [
+    ("-e", 500),
+    ("-e", 50, "--mechanism", "laplace", "--person-column", "who", "--person-budget", 60),
+    ("-e", 500, "--replay-seed", 1),
+    ("--mechanism", "none"),
+    ("-e", 9, "--labels", "randomize:1", "--label-column", "<b>x</b>", "--label-set", "1,2"),
+]
+
+
+@pytest.mark.parametrize("args", RUNS)
+def test_every_card_is_as_the_schema_says(tiny: Bundle, tmp_path: Path, args: tuple[object, ...]) -> None:
+    schema = json.loads(resources.files("dpbart.privacy").joinpath("card.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    card = rewritten(tiny, tmp_path, *args)
+    jsonschema.validate(json.loads(card.read_text()), schema)
+    page = card.with_suffix(".html").read_text()
+    assert page.count("NOT PRIVATE") == (0 if json.loads(card.read_text())["private"] else page.count("NOT PRIVATE"))
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    for outside in ("<script", "http-equiv", "src=", "href=", "@import", "url("):
+        assert outside not in page
+    assert run("card", "verify", card, "--output", tmp_path / "out.csv").exit_code == 0
+
+
+def test_a_signed_card_is_checked(tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]) -> None:
+    card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0])
+    done = run("card", "verify", card, "--key", keys[1], "--output", tmp_path / "out.csv")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[1:] == [
+        "signature  holds  fits the key given",
+        "output     holds  is the file of this card",
+    ]
+    assert "whose it is was not checked, pass --key" in run("card", "verify", card).stdout
+    assert json.loads(run("card", "verify", card, "--json").stdout)[1]["held"] is True
+
+
+def _weaker(card: dict[str, dict[str, float]]) -> None:
+    card["noise"]["scale"] /= 2
+
+
+def _stronger(card: dict[str, dict[str, float]]) -> None:
+    card["guarantee"]["epsilon"] = 400.0
+
+
+def _fewer(card: dict[str, object]) -> None:
+    card["rows"] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [(_weaker, ["noise", "signature"]), (_stronger, ["noise", "signature"]), (_fewer, ["signature"])],
+)
+def test_a_changed_card_fails(
+    tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path], change: Callable[[object], None], failing: list[str]
+) -> None:
+    card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0])
+    held = json.loads(card.read_text())
+    change(held)
+    card.write_text(json.dumps(held))
+    done = run("card", "verify", card, "--key", keys[1])
+    assert done.exit_code == 1
+    assert [line.split()[0] for line in done.stdout.splitlines() if " FAILS " in line] == failing
+
+
+def test_another_output_another_key_or_no_signature_fails(
+    tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]
+) -> None:
+    card = rewritten(tiny, tmp_path, "-e", 500)
+    assert "output     FAILS  is NOT the file" in run("card", "verify", card, "--output", tmp_path / "in.csv").stdout
+    done = run("card", "verify", card, "--key", keys[1])
+    assert (done.exit_code, "signature  FAILS  the card is not signed" in done.stdout) == (1, True)
+    done = run("card", "verify", card, "--key", keys[0])  # unsigned: the key is not even looked at
+    assert done.exit_code == 1
+
+
+def test_what_is_no_card_or_no_key_is_told(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("{}")
+    assert "is not a privacy card of format 1" in run("card", "verify", tmp_path / "no.json").stderr
+    assert "cannot be read as JSON" in run("card", "verify", tmp_path / "none.json").stderr
+    done = run("rewrite", tmp_path / "in.csv", tmp_path / "o.csv", "-e", 5, "--sign-key", tmp_path / "no.json")
+    assert "must be an ed25519 private key in PEM" in done.stderr
+
+
+def test_the_input_is_hashed_nowhere(tiny: Bundle, tmp_path: Path) -> None:
+    import hashlib
+
+    card = rewritten(tiny, tmp_path, "-e", 500)
+    for algorithm in ("sha256", "sha1", "md5"):
+        plain = hashlib.new(algorithm, (tmp_path / "in.csv").read_bytes(), usedforsecurity=False).hexdigest()
+        assert plain not in card.read_text()
+
+
+def test_a_missing_package_names_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "from pathlib import Path; from dpbart.errors import MissingExtra\n"
+        "from dpbart.privacy.signing import read_public_key\n"
+        "try: read_public_key(Path('x'))\n"
+        "except MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("Install it with: pip install 'dpbart[sign]'")

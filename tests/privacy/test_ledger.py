@@ -1,0 +1,176 @@
+"""Who has spent what: real SQLite files, real processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
+from dpbart.privacy import database
+from dpbart.privacy.clipping import Sensitivity
+from dpbart.privacy.composition import EXACT, Release
+from dpbart.privacy.ledger import Ledger, Run
+from dpbart.privacy.mechanisms import Gaussian, Laplace
+
+TENTH = Release.of(Laplace(0.1), private=True)
+
+
+def a_run(name: str, release: Release = TENTH) -> Run:
+    return Run(name, "2026-01-02T03:04:05+00:00", "laplace", "mini@abc", release)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(tmp_path / "budgets.db", create=True)
+    made.begin(a_run("first"))
+    return made
+
+
+def test_a_tenth_ten_times_is_all_of_one(ledger: Ledger) -> None:
+    ledger.set_limit(Decimal("1.0"))
+    for row in range(10):
+        ledger.record("first", {"anna": 1}, before=row, upto=row + 1)
+    spent = ledger.spent("anna")
+    assert spent is not None
+    assert spent.epsilon == 1
+    with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0 left of 1; this release needs 0.1. Nothing"):
+        ledger.record("first", {"anna": 1}, before=10, upto=11)
+
+
+def test_a_refused_release_changes_nothing(ledger: Ledger) -> None:
+    ledger.record("first", {"anna": 2, "ben": 1}, before=0, upto=3)
+    ledger.set_limit(Decimal("0.3"))
+    before = list(ledger._connection.iterdump())
+    with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0.1 left of 0.3; this release needs 0.2"):
+        ledger.record("first", {"ben": 1, "cleo": 1, "anna": 2}, before=3, upto=7)
+    assert list(ledger._connection.iterdump()) == before
+
+
+def test_what_was_released_is_told_for_each_person(ledger: Ledger) -> None:
+    ledger.begin(a_run("second", Release.of(Gaussian(500, 1e-6), private=True)))
+    ledger.record("first", {"anna": 2}, before=0, upto=2)
+    ledger.record("second", {"anna": 1}, before=0, upto=1)
+    first, second = sorted(ledger.entries("anna"), key=lambda entry: entry.run.name)
+    assert (first.run, first.texts) == (a_run("first"), 2)
+    assert (second.run.release.multiplier, second.texts) == (Gaussian(500, 1e-6).noise_scale(Sensitivity(1.0, 1.0)), 1)
+    assert ledger.entries("nobody") == []
+    summary = ledger.summary()
+    assert (summary.people, summary.texts, len(summary.runs)) == (1, 3, 2)
+    assert summary.most is not None
+    assert summary.most[0] == "anna"
+
+
+def test_the_same_rows_are_paid_once(ledger: Ledger) -> None:
+    """A run that died between the record and its texts draws them for the first time, and pays no more."""
+    ledger.record("first", {"anna": 3}, before=0, upto=3)
+    ledger.record("first", {"anna": 3}, before=0, upto=3)
+    assert ledger.entries("anna")[0].texts == 3
+    assert ledger.recorded("first") == (0, 3)
+    with pytest.raises(BadLedger, match="must record rows after 3, got 5"):
+        ledger.record("first", {"anna": 1}, before=5, upto=6)
+
+
+def test_gaussian_releases_are_checked_by_the_exact_rule(ledger: Ledger) -> None:
+    ledger.begin(a_run("normal", Release.of(Gaussian(1.0, 1e-6), private=True)))
+    ledger.record("normal", {"anna": 10}, before=0, upto=10, budget=Decimal(5))  # the plain sum is 10
+    spent = ledger.spent("anna")
+    assert spent is not None
+    assert spent.rule == EXACT
+    assert 3 < spent.epsilon < 5
+
+
+def test_limits_of_everybody_of_one_and_of_a_run(ledger: Ledger) -> None:
+    ledger.set_limit(Decimal("0.2"))
+    ledger.set_limit(Decimal("0.5"), "anna")
+    assert (ledger.limit("anna"), ledger.limit("ben"), ledger.own_limits()) == (Decimal("0.5"), Decimal("0.2"), 1)
+    ledger.check(TENTH, {"anna": 5, "ben": 2})
+    with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0.3 left of 0.3"):
+        ledger.check(TENTH, {"anna": 5}, budget=Decimal("0.3"))
+    with pytest.raises(BudgetExceeded, match="'ben'"):
+        ledger.check(TENTH, {"anna": 5, "ben": 3})
+    ledger.set_limit(None)
+    ledger.check(TENTH, {"ben": 300})
+    with pytest.raises(BadParameter, match="greater than 0"):
+        ledger.set_limit(Decimal(0))
+
+
+def test_no_limit_can_hold_a_release_that_promises_nothing(ledger: Ledger) -> None:
+    nothing = Release(Decimal("Infinity"), Decimal(0))
+    with pytest.raises(BudgetExceeded, match="needs infinite"):
+        ledger.check(nothing, {"anna": 1}, budget=Decimal(100_000))
+
+
+ATTEMPTS, PROCESSES, PEOPLE = 1000, 8, 20
+
+
+def attempt(file: Path, process: int, results: multiprocessing.Queue[int]) -> None:
+    ledger, taken = Ledger(file), 0
+    ledger.begin(a_run(f"run {process}"))
+    for number in range(ATTEMPTS // PROCESSES):
+        try:
+            person = f"person {number % PEOPLE}"
+            ledger.record(f"run {process}", {person: 1}, before=taken, upto=taken + 1, budget=Decimal("1.0"))
+            taken += 1
+        except BudgetExceeded:
+            pass
+    results.put(taken)
+
+
+def test_eight_processes_on_one_ledger_do_not_overspend(tmp_path: Path) -> None:
+    file = tmp_path / "budgets.db"
+    Ledger(file, create=True).close()
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[int] = context.Queue()
+    processes = [context.Process(target=attempt, args=(file, number, results)) for number in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    taken = sum(results.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join()
+    ledger = Ledger(file)
+    held = [ledger.spent(f"person {number}") for number in range(PEOPLE)]
+    assert [each.epsilon for each in held if each is not None] == [Decimal("1.0")] * PEOPLE
+    assert taken == 10 * PEOPLE  # of the 1,000 attempts
+
+
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
+    text, other, newer = tmp_path / "notes.txt", tmp_path / "other.db", tmp_path / "newer.db"
+    text.write_text("not a database, but long enough to look like one to somebody in a hurry" * 20)
+    sqlite3.connect(other).execute("CREATE TABLE mine (x)").connection.close()
+    Ledger(newer, create=True).close()
+    sqlite3.connect(newer).execute("PRAGMA user_version = 9").connection.close()
+    for file, message in ((text, "damaged, or not a ledger"), (other, "not a ledger"), (newer, "format 1, got 9")):
+        content = file.read_bytes()
+        with pytest.raises(BadLedger, match=message):
+            Ledger(file, create=True)
+        assert file.read_bytes() == content
+    with pytest.raises(BadLedger, match="there is no ledger"):
+        Ledger(tmp_path / "none.db")
+    with pytest.raises(BadLedger, match="cannot be opened"):
+        Ledger(tmp_path / "no" / "folder.db", create=True)
+
+
+def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "budgets.db"
+    ledger = Ledger(file, create=True)
+    ledger.begin(a_run("first"))
+    ledger.record("first", Counter({f"person {n}": 1 for n in range(2000)}), before=0, upto=2000)
+    ledger.close()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 5000] = bytes(5000)
+    file.write_bytes(content)
+    with pytest.raises(BadLedger, match="damaged"):
+        Ledger(file)
+
+
+def test_a_ledger_held_by_another_process_is_told(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "SECONDS_TO_WAIT", 0.1)
+    second = Ledger(ledger.file)
+    ledger._connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BadLedger, match="held by another process for 0.1 seconds"):
+        second.record("first", {"anna": 1}, before=0, upto=1)

@@ -1,0 +1,242 @@
+"""Killed at any moment, a run goes on: nothing lost, nothing drawn twice, nothing spent twice. Real kills."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import stat
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbart import Rewriter, Rewriting
+from dpbart.errors import BadTable, BudgetExceeded, NotResumable
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.card import Card
+from dpbart.privacy.ledger import Ledger
+from dpbart.rewrite import release
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.parts import Parts
+from dpbart.rewrite.task import Task
+from dpbart.rewrite.work import Work, folder_of, open_work
+
+ROWS, PEOPLE = 160, 30
+
+
+class Marked(Rewriter):
+    """A rewriter whose model step gives the text back with a mark that never comes twice, and takes its time."""
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        time.sleep(0.002 if texts else 0)
+        new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
+        return Rewriting(new, self.mechanism.guarantee, "marked")
+
+
+def marked(model: Path, epsilon: float = 500) -> Marked:
+    return Marked(**vars(Rewriter.load(str(model), epsilon=epsilon, delta=1e-9, beams=1, batch_size=4)))
+
+
+def a_task(folder: Path, **changed: object) -> Task:
+    task = {"person_column": "who", "ledger": folder / "l.db", "resume": True, **changed}
+    return Task(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
+
+
+def work_in(folder: Path, model: Path, die: str) -> None:
+    """One life of the job, in a process of its own."""
+    release.PART_ROWS = 20
+    place, _, times = die.partition(" ")
+    owner: dict[str, type] = {"add": Parts, "added": Parts, "record": Ledger, "write": Card, "remove": Work}
+    if place:
+        _die_at(owner[place], place, int(times))
+    rewriter = marked(model)
+    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+
+
+def _die_at(owner: type, place: str, times: int) -> None:
+    """Kill this process at the n-th call, before it does anything, or, of "added" and "write", after it has."""
+    name = "add" if place == "added" else place
+    real: Callable[..., object] = getattr(owner, name)
+    calls = 0
+
+    def deadly(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == times and place not in ("added", "write"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = real(*args, **kwargs)
+        if calls == times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    setattr(owner, name, deadly)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with (tmp_path / "in.csv").open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["who", "text"])
+        rows.writerows((f"p{number * 7 % PEOPLE}", f"text {number}") for number in range(ROWS))
+    return tmp_path
+
+
+def live(folder: Path, model: Path, *, die: str = "", seconds: float | None = None) -> int | None:
+    """Start the job; kill it after some seconds, if it is not dead or done before."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dpbart.rewrite.job"])
+    process = context.Process(target=work_in, args=(folder, model, die))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+    process.join()
+    return process.exitcode
+
+
+def safe_texts(folder: Path) -> list[str]:
+    work = folder_of(folder / "out.csv")
+    return [text for text, _ in Parts(work).read()] if work.exists() else []
+
+
+def check_the_end(folder: Path, seen: Sequence[str]) -> None:
+    with (folder / "out.csv").open(newline="") as out:
+        texts = [row["text"] for row in csv.DictReader(out)]
+    assert [" ".join(text.split()[:2]) for text in texts] == [f"text {number}" for number in range(ROWS)]
+    assert texts[: len(seen)] == list(seen)  # what may have been seen was not drawn again
+    counted = Counter(f"p{number * 7 % PEOPLE}" for number in range(ROWS))
+    ledger = Ledger(folder / "l.db")
+    assert {person: sum(each.texts for each in ledger.entries(person)) for person in counted} == counted
+    assert ledger.summary().texts == ROWS
+    assert not folder_of(folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("die", ["record 3", "add 3", "added 3", "write 1", "remove 1"])
+def test_death_at_every_step_of_a_release(tiny: Bundle, folder: Path, die: str) -> None:
+    assert live(folder, tiny.folder, die=die) == -signal.SIGKILL
+    seen = safe_texts(folder)
+    assert live(folder, tiny.folder, die=die if die == "add 3" else "") == (-signal.SIGKILL if die == "add 3" else 0)
+    if die == "add 3":
+        assert live(folder, tiny.folder) == 0
+    check_the_end(folder, seen)
+
+
+def test_kills_at_random_moments(tiny: Bundle, folder: Path) -> None:
+    seen: list[str] = []
+    for _ in range(5):
+        if live(folder, tiny.folder, seconds=0.1 + secrets.randbelow(60) / 100) == 0:
+            break
+        now = safe_texts(folder)
+        assert now[: len(seen)] == seen
+        seen = now
+    if folder_of(folder / "out.csv").exists() or not (folder / "out.csv").exists():
+        assert live(folder, tiny.folder) == 0
+    check_the_end(folder, seen)
+
+
+@pytest.fixture
+def dead(tiny: Bundle, folder: Path) -> Path:
+    """A folder in which a run has died with two parts safe and a third one paid for."""
+    assert live(folder, tiny.folder, die="add 3") == -signal.SIGKILL
+    return folder
+
+
+def test_a_changed_input_model_or_setting_is_told(tiny: Bundle, tiny_copy: Path, dead: Path) -> None:
+    rewriter = marked(tiny.folder, epsilon=400)
+    message = r"this has changed: epsilon \(500.0, now 400.0\). Put it back, or begin anew with --overwrite"
+    with pytest.raises(NotResumable, match=message):
+        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+    rewriter = marked(tiny_copy)
+    with pytest.raises(NotResumable, match=r"changed: model \(tiny@.*, now copy@"):
+        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+    (dead / "in.csv").write_text((dead / "in.csv").read_text().replace("text 7", "text 8"))
+    rewriter = marked(tiny.folder)
+    with pytest.raises(NotResumable, match="changed: the input. Put"):
+        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+    with pytest.raises(NotResumable, match=r"changed: ledger \(.*, now None\)"):
+        plan(a_task(dead, ledger=None), rewriter.mechanism).run(rewriter)
+
+
+def test_an_unfinished_run_is_not_thrown_away_unasked(tiny: Bundle, dead: Path) -> None:
+    rewriter = marked(tiny.folder)
+    with pytest.raises(BadTable, match="has an unfinished run, of which 40 texts are safe. Pass --resume"):
+        plan(a_task(dead, resume=False), rewriter.mechanism)
+    plan(a_task(dead, resume=False, overwrite=True), rewriter.mechanism).run(rewriter)
+    assert Ledger(dead / "l.db").summary().texts == 60 + ROWS  # what was recorded stays spent
+
+
+def test_an_older_copy_of_the_folder_cannot_go_on(tiny: Bundle, dead: Path) -> None:
+    """Texts were recorded that the copy does not have: they may have been seen."""
+    part = sorted(folder_of(dead / "out.csv").glob("*.arrow"))[-1]
+    part.unlink()
+    rewriter = marked(tiny.folder)
+    with pytest.raises(NotResumable, match="the ledger has 60 texts of this run, but 20 are safe"):
+        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+
+
+def test_two_runs_on_one_output_are_one_too_many(tiny: Bundle, dead: Path) -> None:
+    rewriter = marked(tiny.folder)
+    job = plan(a_task(dead), rewriter.mechanism)
+    with open_work(dead / "out.csv", dead / "in.csv", {}, run="other", resume=False):
+        with pytest.raises(BadTable, match="another run is writing"):
+            job.run(rewriter)
+        with pytest.raises(BadTable, match="another run is writing"):
+            plan(a_task(dead), rewriter.mechanism)
+
+
+def test_nothing_of_the_input_is_in_the_folder(dead: Path) -> None:
+    work = folder_of(dead / "out.csv")
+    assert stat.S_IMODE(work.stat().st_mode) == 0o700
+    assert stat.S_IMODE((work / "secret").stat().st_mode) == 0o600
+    plain = hashlib.sha256((dead / "in.csv").read_bytes()).hexdigest()
+    held = json.loads((work / "run.json").read_text())
+    assert plain not in json.dumps(held)
+    assert len(held["settings"]["the input"]) == 64
+
+
+def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "PART_ROWS", 20)
+    real, calls = os.fsync, 0
+
+    def full(handle: int) -> None:
+        nonlocal calls
+        calls += sys._getframe(1).f_code.co_name == "add"
+        if calls == 3:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    rewriter = marked(tiny.folder)
+    with pytest.raises(BadTable, match="No space left on device. 40 texts are safe there; make room, and go on with"):
+        plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    seen = safe_texts(folder)
+    assert len(seen) == 40
+    assert not list(folder_of(folder / "out.csv").glob("*.partial"))
+    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    check_the_end(folder, seen)
+
+
+def test_a_budget_spent_by_others_in_the_middle_stops_the_run(
+    tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "PART_ROWS", 20)
+    rewriter = marked(tiny.folder)
+    job = plan(a_task(folder), rewriter.mechanism)
+    Ledger(folder / "l.db").set_limit(Decimal(1000), "p0")
+    with pytest.raises(BudgetExceeded, match="'p0' has epsilon"):
+        job.run(rewriter)
+    seen = safe_texts(folder)
+    assert 0 < len(seen) < ROWS
+    assert Ledger(folder / "l.db").summary().texts == len(seen)  # the refused part changed nothing
+    Ledger(folder / "l.db").set_limit(None, "p0")
+    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    check_the_end(folder, seen)
