@@ -168,6 +168,9 @@ class Bundle:
 
 def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
     """Write a model directory, its weights in the precision they have."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # ours is enough
     out.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(out)
     (out / "generation_config.json").unlink(missing_ok=True)  # decoding settings are the rewriter's own
