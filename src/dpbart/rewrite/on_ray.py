@@ -25,6 +25,11 @@ from dpbart.rewrite.engines import IN_FLIGHT, MOST_DEATHS, Answers, Make, ended,
 from dpbart.rewrite.rewriter import Rewriting
 
 SECONDS_TO_CONNECT = 10.0
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # a private job reports to nobody
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray warns of a change to come
+    "RAY_worker_niceness": "0",  # at Ray's 15, workers get next to nothing of a machine that does other work too
+}
 
 
 class RayWorker:
@@ -77,8 +82,8 @@ class OnRay:
 
 @contextmanager
 def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a private job reports to nobody
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change to come
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:
