@@ -32,6 +32,8 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/rewriting.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/engines.py
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis demo

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 DEFAULT_MODEL = "mini-pr-plus"
-__all__ = ["DEFAULT_MODEL", "Rewriter", "Rewriting", "__version__"]
+__all__ = ["DEFAULT_MODEL", "Rewriter", "Rewriting", "__version__", "batch_function", "rewrite_frame"]
 
 if TYPE_CHECKING:
+    from dpbart.rewrite.frames import batch_function, rewrite_frame
     from dpbart.rewrite.rewriter import Rewriter, Rewriting
 
 
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> object:
         from dpbart.rewrite import rewriter
 
         return getattr(rewriter, name)
+    if name in ("batch_function", "rewrite_frame"):
+        from dpbart.rewrite import frames
+
+        return getattr(frames, name)
     raise AttributeError(f"module 'dpbart' has no attribute {name!r}")

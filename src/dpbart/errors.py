@@ -5,6 +5,7 @@ DpbartError
 ├── BadTable        a file of texts that cannot be read, or lacks a column
 ├── BadLedger       a ledger that is damaged, of another version, or held by others for too long
 ├── BudgetExceeded  a release would spend more than a person has left
+├── EngineFailed    workers that cannot be reached, or keep dying
 ├── MissingExtra    an optional package is not installed
 ├── NotPrepared     a folder, file or name that is not a model this package can use
 └── NotResumable    an unfinished run that cannot go on: its input, model or settings have changed
@@ -29,6 +30,10 @@ class BadLedger(DpbartError):
 
 class BudgetExceeded(DpbartError):
     """A release would spend more than a person has left. Nothing was recorded or released."""
+
+
+class EngineFailed(DpbartError):
+    """Workers that cannot be reached, or keep dying."""
 
 
 class MissingExtra(DpbartError):

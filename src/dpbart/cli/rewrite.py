@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -50,6 +51,13 @@ from dpbart import DEFAULT_MODEL
 @click.option("--length", type=int, help="Tokens of a text that are read and written; the model's own by default.")
 @click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
+@click.option(
+    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where the work is done."
+)
+@click.option("--workers", type=int, help="Processes or Ray actors, each with the model; what is worth it by default.")
+@click.option(
+    "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; a Ray on this machine by default."
+)
 @click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
 @click.option("--sign-key", type=click.Path(path_type=Path), help="Sign the card with this ed25519 private key (PEM).")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
@@ -76,6 +84,9 @@ def rewrite(
     length: int | None,
     beams: int,
     batch_size: int,
+    engine: str,
+    workers: int | None,
+    address: str | None,
     card: Path | None,
     sign_key: Path | None,
     overwrite: bool,
@@ -93,6 +104,7 @@ def rewrite(
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
         cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
+    from dpbart.errors import BadParameter
     from dpbart.models.bundle import Bundle
     from dpbart.privacy.mechanisms import make_mechanism
     from dpbart.rewrite.job import plan
@@ -117,14 +129,18 @@ def rewrite(
         person_budget=person_budget,
         ledger=ledger,
     )
+    if address is not None and engine != "ray":
+        raise BadParameter(f"an address must be one of a Ray cluster, got {address!r}. Pass --engine ray with it.")
     noise = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
     Bundle.find(model)  # an unknown model is refused before a large file is read
     job = plan(task, noise, private=replay_seed is None)
 
     from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+    from dpbart.rewrite.engines import Engine, check_workers, choose_local
     from dpbart.rewrite.rewriter import Rewriter
 
-    rewriter = Rewriter.load(
+    make = partial(
+        Rewriter.load,
         model,
         epsilon=epsilon,
         delta=delta,
@@ -132,9 +148,17 @@ def rewrite(
         length=length,
         beams=beams,
         batch_size=batch_size,
-        entropy=SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed),
     )
-    done = job.run(rewriter)
+    rewriter = make(entropy=SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed))
+    where: Engine
+    if engine == "ray":
+        from dpbart.rewrite.on_ray import OnRay
+
+        check_workers(workers or 2, rewriter)
+        where = OnRay(make, workers, address)
+    else:
+        where = choose_local(rewriter, make, workers=workers, rows=job.rows)
+    done = job.run(rewriter, where)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
     if task.card_file is not None:
         click.echo(f"Privacy card: {task.card_file}", err=True)

@@ -118,6 +118,7 @@ class PersonFacts:
 class RunFacts:
     """The run itself. Of the input there is no hash: a plain one would tell a guesser that the guess is right."""
 
+    engine: str
     refused: int  # rows left out: none, since a file with a row that cannot be released is refused whole
     seconds: float  # of the process that finished the run
     rows_per_second: float  # of the same
@@ -195,6 +196,7 @@ class Card:
             ("Metrics", self.metrics),
             ("Recipe", self.recipe),
             ("Run", f"{self.rows:,} rows, {self.run.refused} refused, {self.run.rows_per_second:,.1f} a second"),
+            ("Engine", self.run.engine),
             ("Versions", ", ".join(f"{name} {version}" for name, version in self.run.versions.items())),
             ("Settings", f"SHA-256 {self.run.settings_sha256}"),
             ("Output", f"SHA-256 {self.run.output_sha256 or 'unknown: it went to standard output'}"),

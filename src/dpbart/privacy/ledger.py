@@ -22,6 +22,7 @@ from dpbart.privacy.database import connect, told, transaction
 
 EVERYBODY = ""  # as a person in the table of limits
 Texts = Mapping[str, int]  # person to number of texts
+Held = tuple[tuple[str, int], ...]  # runs, and the texts of a person in each
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ class Ledger:
 
     def spent(self, person: str) -> Composed | None:
         """All of it together; None for a person of whom nothing was released."""
-        held = self._spent([person]).get(person)
-        return None if held is None else compose(held)
+        held = self._held([person]).get(person)
+        return None if held is None else compose(self._releases(held))
 
     def limit(self, person: str = EVERYBODY) -> Decimal | None:
         """The limit of a person's epsilon: their own, else everybody's."""
@@ -163,8 +164,8 @@ class Ledger:
                 "SELECT min(person) FROM (SELECT person, group_concat(run || ' ' || texts) AS held FROM releases "
                 "GROUP BY person) GROUP BY held"
             ).fetchall()
-        held = self._spent([person for (person,) in alike])
-        totals = {person: compose(releases) for person, releases in held.items()}
+        held = self._held([person for (person,) in alike])
+        totals = {person: compose(self._releases(each)) for person, each in held.items()}
         most = max(totals.items(), key=lambda each: each[1].epsilon, default=None)
         return Summary(people, texts, tuple(Entry(self._run(run), count, last) for run, count, last in runs), most)
 
@@ -172,20 +173,29 @@ class Ledger:
         own, everybody = self._limits(list(texts)), self._limits([EVERYBODY]).get(EVERYBODY)
         if budget is None and everybody is None and not own:
             return
-        spent = self._spent(list(texts))
+        spent = self._held(list(texts))
+        known: dict[tuple[Held, int], Decimal] = {}  # most people are like many others
         for person, count in texts.items():
             limits = [each for each in (own.get(person, everybody), budget) if each is not None]
-            held = spent.get(person, Counter())
-            if limits and compose(held + Counter({release: count})).epsilon > min(limits):
-                raise _exceeded(person, held, min(limits), times(release.epsilon, count))
+            held = spent.get(person, ())
+            if (held, count) not in known:
+                known[held, count] = compose(self._releases(held) + Counter({release: count})).epsilon
+            if limits and known[held, count] > min(limits):
+                raise _exceeded(person, self._releases(held), min(limits), times(release.epsilon, count))
 
-    def _spent(self, people: list[str]) -> dict[str, Counter[Release]]:
-        spent: dict[str, Counter[Release]] = {}
-        query = "SELECT person, run, texts FROM releases WHERE person IN (SELECT value FROM json_each(?))"
+    def _held(self, people: list[str]) -> dict[str, Held]:
+        held: dict[str, Held] = {}
+        query = "SELECT person, run, texts FROM releases WHERE person IN (SELECT value FROM json_each(?)) ORDER BY 1, 2"
         with told(self.file):
             for person, run, texts in self._connection.execute(query, (json.dumps(people),)):
-                spent.setdefault(person, Counter())[self._run(run).release] += texts
-        return spent
+                held[person] = (*held.get(person, ()), (run, texts))
+        return held
+
+    def _releases(self, held: Held) -> Counter[Release]:
+        releases: Counter[Release] = Counter()
+        for run, texts in held:
+            releases[self._run(run).release] += texts
+        return releases
 
     def _limits(self, people: list[str]) -> dict[str, Decimal]:
         query = "SELECT person, epsilon FROM limits WHERE person IN (SELECT value FROM json_each(?))"

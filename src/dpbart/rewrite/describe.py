@@ -53,10 +53,13 @@ def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job, run: RunFa
     )
 
 
-def run_facts(*, drawn: int, seconds: float, settings: Mapping[str, object], output: str | None) -> RunFacts:
+def run_facts(
+    *, drawn: int, seconds: float, settings: Mapping[str, object], output: str | None, engine: str
+) -> RunFacts:
     """The facts of a run that drew so many texts in so many seconds; `output` is the hash of its file."""
     packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
     return RunFacts(
+        engine=engine,
         refused=0,
         seconds=round(seconds, 3),
         rows_per_second=round(drawn / max(seconds, 1e-9), 3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -20,6 +20,7 @@ from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.batches import Batch, Rows
 from dpbart.rewrite.describe import describe, run_facts
+from dpbart.rewrite.engines import Engine, Inline
 from dpbart.rewrite.joined import Joined, check_one_label_a_person
 from dpbart.rewrite.release import Releases
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
@@ -51,29 +52,38 @@ class Job:
         """Whether the output has no columns but the texts."""
         return self.task.target == STANDARD or self.task.target.suffix.lower() == ".txt"
 
-    def run(self, rewriter: Rewriter) -> Card:
-        """Rewrite every row, in order; the output appears whole, at the end, after its card."""
+    def run(self, rewriter: Rewriter, engine: Engine | None = None) -> Card:
+        """Rewrite every row, in order; the output appears whole, at the end, after its card.
+
+        Args:
+            rewriter: that tells what is promised, and does the work unless an engine does.
+            engine: whose workers have the same rewriter; this process by default.
+        """
         self._check_same(rewriter)
+        engine = Inline(rewriter) if engine is None else engine
+        run = self._run_to_stream if self.task.target == STANDARD else self._run_in_parts
         try:
-            return self._run_to_stream(rewriter) if self.task.target == STANDARD else self._run_in_parts(rewriter)
+            return run(rewriter, engine)
         finally:
             self.account.close()
 
-    def _run_to_stream(self, rewriter: Rewriter) -> Card:
+    def _run_to_stream(self, rewriter: Rewriter, engine: Engine) -> Card:
         """Texts leave with every batch, so each is recorded before it is written; there is nothing to resume."""
         source, done, recipe, began = self._source(rewriter), 0, "", time.monotonic()
         self.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
-            for batch, rewriting in self._rewritten(source, rewriter, done=0):
+            for batch, rewriting in engine.map(self._batches(source, rewriter.batch_size, done=0)):
                 self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
                 writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
         seconds = time.monotonic() - began
-        run = run_facts(drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None)
+        run = run_facts(
+            drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None, engine=engine.name
+        )
         return self._finished(rewriter, rows=done, recipe=recipe, run=run)
 
-    def _run_in_parts(self, rewriter: Rewriter) -> Card:
+    def _run_in_parts(self, rewriter: Rewriter, engine: Engine) -> Card:
         with open_work(
             self.task.target,
             self.task.source,
@@ -85,9 +95,9 @@ class Job:
             job.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
             began, start = time.monotonic(), work.parts.rows
             try:
-                job._fill_parts(rewriter, work)
+                job._fill_parts(rewriter, engine, work)
                 pace = (work.parts.rows - start, time.monotonic() - began)
-                card = job._write_output(rewriter, work, *pace)
+                card = job._write_output(rewriter, work, engine.name, *pace)
             except BaseException:
                 # Nothing is recorded and nothing safe, or it cannot be gone on with: then nothing is left behind.
                 if not (work.parts.rows or job.account.recorded()[1]) or self.task.source == STANDARD:
@@ -96,11 +106,15 @@ class Job:
             work.remove()
             return card
 
-    def _fill_parts(self, rewriter: Rewriter, work: Work) -> None:
+    def _fill_parts(self, rewriter: Rewriter, engine: Engine, work: Work) -> None:
         source, releases, recipe = self._source(rewriter), Releases(self.account, work), work.parts.recipe
         replayed, start = not rewriter.entropy.private, work.parts.rows
-        with asked_to_stop() as stop, progress("Rewriting", total=self.rows, unit="texts", start=start) as bar:
-            for batch, rewriting in self._rewritten(source, rewriter, done=start):
+        with (
+            asked_to_stop() as stop,
+            progress("Rewriting", total=self.rows, unit="texts", start=start) as bar,
+            closing(engine.map(self._batches(source, rewriter.batch_size, done=start))) as rewritten,
+        ):
+            for batch, rewriting in rewritten:
                 labels = None if self.task.policy is None else self.task.policy.randomized(batch, rewriter.entropy)
                 texts, recipe = _stamped(rewriting, replayed=replayed), rewriting.recipe
                 releases.add(texts, labels, self._people(batch, source), recipe=recipe)
@@ -110,16 +124,16 @@ class Job:
                     raise Stopped(_how_to_go_on(work.parts.rows, self.rows, self.task))
             releases.make_safe(recipe=recipe)
 
-    def _rewritten(self, source: Table | Joined, rewriter: Rewriter, *, done: int) -> Iterator[tuple[Batch, Rewriting]]:
-        """The batches after those that are done, in order, with their new texts."""
-        for batch in source.batches(rewriter.batch_size):
+    def _batches(self, source: Table | Joined, size: int, *, done: int) -> Iterator[Batch]:
+        """The batches after the rows that are done."""
+        for batch in source.batches(size):
             if batch.first <= done:
                 continue
             if self.rows is None:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
-            yield batch, rewriter.rewrite(batch.texts())
+            yield batch
 
-    def _write_output(self, rewriter: Rewriter, work: Work, drawn: int, seconds: float) -> Card:
+    def _write_output(self, rewriter: Rewriter, work: Work, engine: str, drawn: int, seconds: float) -> Card:
         """All rows of the input, the new texts in place of the old ones."""
         new = work.parts.read()
         with self.output as writer:
@@ -133,7 +147,9 @@ class Job:
                 raise BadTable(
                     f"{self.table.name} was changed while it was rewritten. Nothing was written; put it back."
                 )
-            run = run_facts(drawn=drawn, seconds=seconds, settings=_settings(self, rewriter), output=writer.finish())
+            run = run_facts(
+                drawn=drawn, seconds=seconds, settings=_settings(self, rewriter), output=writer.finish(), engine=engine
+            )
             return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe, run=run)
 
     def _rows_again(self, rewriter: Rewriter, work: Work) -> Iterator[Batch]:

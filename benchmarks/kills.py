@@ -1,0 +1,94 @@
+"""Twenty kills at random moments of a 5,000-row job: nothing lost, nothing drawn twice, the ledger exact.
+
+The model step gives every text back with a mark that never comes twice; all else is real.
+
+    python benchmarks/kills.py
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpbart import Rewriter, Rewriting
+from dpbart.privacy.ledger import Ledger
+from dpbart.rewrite import release
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.parts import Parts
+from dpbart.rewrite.task import Task
+from dpbart.rewrite.work import folder_of
+
+ROWS, PEOPLE, KILLS = 5000, 300, 20
+
+
+class Marked(Rewriter):
+    """A rewriter whose model step marks the text."""
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        time.sleep(0.01 if texts else 0)
+        new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
+        return Rewriting(new, self.mechanism.guarantee, "marked")
+
+
+def live(folder: Path) -> None:
+    release.PART_ROWS = 100
+    rewriter = Marked(**vars(Rewriter.load("mini", epsilon=500, delta=1e-9, batch_size=10)))
+    task = Task(folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", resume=True)
+    plan(task, rewriter.mechanism).run(rewriter)
+
+
+def safe(folder: Path) -> list[str]:
+    work = folder_of(folder / "out.csv")
+    return [text for text, _ in Parts(work).read()] if work.exists() else []
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder, seen, kills = Path(name), [], 0
+        people = [f"p{number * 7 % PEOPLE}" for number in range(ROWS)]
+        with (folder / "in.csv").open("w", newline="") as out:
+            table = csv.writer(out)
+            table.writerow(["who", "text"])
+            table.writerows((person, f"text {number}") for number, person in enumerate(people))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["dpbart.rewrite.job"])
+        while True:
+            process = context.Process(target=live, args=(folder,))
+            process.start()
+            # Not before the next part is safe, so that the kills are spread over the whole job.
+            while kills < KILLS and process.is_alive() and len(safe(folder)) <= len(seen):
+                time.sleep(0.02)
+            process.join(secrets.randbelow(300) / 1000 if kills < KILLS else None)
+            if not process.is_alive():
+                break
+            process.kill()
+            process.join()
+            kills += 1
+            now = safe(folder)
+            assert now[: len(seen)] == seen, "a text that may have been seen was drawn again"
+            seen = now
+            print(f"kill {kills:2}: {len(seen):,} texts are safe", flush=True)
+        with (folder / "out.csv").open(newline="") as out:
+            texts = [row["text"] for row in csv.DictReader(out)]
+        ledger = Ledger(folder / "l.db")
+        spent = {person: sum(each.texts for each in ledger.entries(person)) for person in set(people)}
+        held = {
+            "nothing lost": [text.rpartition(" ")[0] for text in texts] == [f"text {each}" for each in range(ROWS)],
+            "nothing drawn twice": texts[: len(seen)] == seen,
+            "ledger exact": spent == Counter(people),
+            f"{KILLS} kills": kills == KILLS,
+        }
+        for what, holds in held.items():
+            print(f"{what:<22} {'held' if holds else 'MISSED'}")
+        sys.exit(not all(held.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Hooks for data that is already in memory: a pandas frame, and batches as Hugging Face `datasets` hands them out.
+
+Each call releases the texts it is given: rewriting the same frame twice spends twice. There is no ledger and no card
+here; for those, use a file and `dpbart rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpbart.errors import BadParameter
+from dpbart.rewrite.rewriter import Rewriter
+
+if TYPE_CHECKING:
+    import pandas
+
+Columns = Mapping[str, Sequence[object]]
+
+
+def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: str = "text") -> pandas.DataFrame:
+    """A new frame with the texts rewritten; index and other columns stay as they are.
+
+    rewrite_frame(frame, Rewriter.load(epsilon=2500), text_column="review")
+
+    Args:
+        frame: is not changed; a missing text is an empty one, and takes the same path.
+        rewriter: whose guarantee holds for each text.
+        text_column: that holds the texts.
+
+    Raises:
+        BadParameter: There is no such column, or it holds something else than texts; or delta is not below 1 / rows.
+    """
+    texts = _texts(frame[text_column].tolist() if text_column in frame.columns else None, text_column)
+    _check_delta(rewriter, rows=len(texts))
+    return frame.assign(**{text_column: list(rewriter.rewrite(texts).texts)})
+
+
+def batch_function(rewriter: Rewriter, *, text_column: str = "text") -> Callable[[Columns], dict[str, list[str]]]:
+    """A function for `map(batched=True)` of Hugging Face `datasets`, which gives new texts for a batch of columns.
+
+    dataset.map(batch_function(Rewriter.load(epsilon=2500)), batched=True, load_from_cache_file=False)
+
+    `datasets` keeps what comes out on disk. Choose delta below 1 / rows: a batch does not know how many there are.
+    """
+
+    def rewrite(columns: Columns) -> dict[str, list[str]]:
+        texts = _texts(columns.get(text_column), text_column)
+        return {text_column: list(rewriter.rewrite(texts).texts)}
+
+    return rewrite
+
+
+def _texts(values: Sequence[object] | None, column: str) -> list[str]:
+    if values is None:
+        raise BadParameter(f"there is no column {column!r}. Pass text_column.")
+    # A missing text is None, or in pandas a value that is not equal to itself.
+    texts = ["" if value is None or value != value else value for value in values]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadParameter(f"column {column!r} must hold texts, got something else. Convert it first.")
+    return [str(text) for text in texts]
+
+
+def _check_delta(rewriter: Rewriter, *, rows: int) -> None:
+    delta = rewriter.mechanism.guarantee.delta
+    if delta * rows >= 1:
+        raise BadParameter(
+            f"delta must be below 1 / {rows} for {rows} texts, got {delta:g}. Load with delta={0.1 / rows:.0e}."
+        )

@@ -1,0 +1,159 @@
+"""One contract, three engines: this process, several processes, a real local Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dpbart import Rewriter, Rewriting
+from dpbart.cli import cli
+from dpbart.errors import BadParameter, EngineFailed
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.sampling import ReplaySeed
+from dpbart.rewrite.batches import Batch, Rows
+from dpbart.rewrite.engines import Engine, Inline, Make, Processes, choose_local
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.on_ray import OnRay
+from dpbart.rewrite.task import Task
+
+OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
+
+
+class Deadly(Rewriter):
+    """A rewriter that gives texts back with the number of its process, and kills it once, or whenever it is used."""
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        time.sleep(0.02)
+        flag = Path(os.environ.get("DPBART_TEST_FLAG", "/nowhere/at/all"))
+        if flag.parent.is_dir() and (not flag.exists() or flag.name == "always") and "text 12" in texts:
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Rewriting(tuple(f"{text}@{os.getpid()}" for text in texts), self.mechanism.guarantee, "deadly")
+
+
+def make_deadly(model: Path, flag: Path) -> Deadly:
+    os.environ["DPBART_TEST_FLAG"] = str(flag)
+    return Deadly(**vars(Rewriter.load(str(model), epsilon=500, beams=1, batch_size=4)))
+
+
+class Loud(Rewriter):
+    """A rewriter that gives texts back in capitals, with bits of its own entropy where they ask for it."""
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        new = tuple(str(self.entropy.words(1)[0]) if text == "bits" else text.upper() for text in texts)
+        return Rewriting(new, self.mechanism.guarantee, "loud")
+
+
+def make_loud(model: Path) -> Loud:
+    return Loud(**vars(Rewriter.load(str(model), epsilon=500, beams=1, batch_size=4)))
+
+
+def batches(count: int) -> Iterator[Batch]:
+    for number in range(count):
+        rows = [{"text": f"text {4 * number + place}"} for place in range(4)]
+        yield Rows(4 * number + 1, "text", rows)
+
+
+def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
+    if kind == "ray":
+        import ray
+
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a test is nothing that workers can import
+        return OnRay(make, workers)
+    return Processes(make, workers) if kind == "processes" else Inline(make())
+
+
+@pytest.mark.parametrize("kind", ["processes", "ray"])
+def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tiny: Bundle, tmp_path: Path, kind: str) -> None:
+    read: list[int] = []
+
+    def watched() -> Iterator[Batch]:
+        for batch in batches(20):
+            read.append(batch.first)
+            yield batch
+
+    engine = engine_of(kind, partial(make_deadly, tiny.folder, tmp_path / "once"))
+    texts: list[str] = []
+    for batch, rewriting in engine.map(watched()):
+        texts += rewriting.texts
+        assert len(read) - len(texts) // 4 <= 3 * 2  # no more in flight than that
+        assert batch.first == len(texts) - 3
+    assert [text.partition("@")[0] for text in texts] == [f"text {number}" for number in range(80)]
+    assert (tmp_path / "once").exists()
+    assert len({text.partition("@")[2] for text in texts}) >= 2
+
+
+def test_workers_that_keep_dying_are_given_up(tiny: Bundle, tmp_path: Path) -> None:
+    engine = Processes(partial(make_deadly, tiny.folder, tmp_path / "always"), 1)
+    with pytest.raises(EngineFailed, match="workers died 4 times without a batch done between"):
+        list(engine.map(batches(5)))
+
+
+@pytest.mark.parametrize("kind", ["inline", "processes"])
+def test_all_engines_give_the_same_rows_in_the_same_order(tiny: Bundle, tmp_path: Path, kind: str) -> None:
+    source, out, make = tmp_path / "in.csv", tmp_path / "out.csv", partial(make_loud, tiny.folder)
+    rows = [f"{number},{OBJECTS[number % 7]} {number}" for number in range(61)]
+    source.write_text("\n".join(["id,text", *rows]) + "\n")
+    rewriter = make()
+    card = plan(Task(source, out), rewriter.mechanism).run(rewriter, engine_of(kind, make))
+    assert out.read_text().splitlines()[1:] == [row.upper() for row in rows]
+    assert card.run.engine == {"inline": "local, in one process", "processes": "local, in 2 processes"}[kind]
+
+
+def test_two_workers_draw_different_noise(tiny: Bundle) -> None:
+    same = (Rows(4 * number + 1, "text", [{"text": "bits"}] * 4) for number in range(10))
+    texts = [text for _, done in Processes(partial(make_loud, tiny.folder), 2).map(same) for text in done.texts]
+    assert len(set(texts)) == len(texts) == 40
+
+
+def test_the_command_line_chooses_the_engine(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a child\n" * 5)
+    files = (str(tmp_path / "in.txt"), str(tmp_path / "out.txt"))
+    done = CliRunner().invoke(cli, ["rewrite", *files, "-e", "50", "--model", str(tiny.folder), "--workers", "2"])
+    assert done.exit_code == 0, done.stderr
+    assert "local, in 2 processes" in (tmp_path / "out.txt.card.txt").read_text()
+
+
+def test_an_address_where_no_ray_is_fails_soon(tiny: Bundle) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    began = time.monotonic()
+    for wrong in (address, "nonsense", "127.0.0.1:notaport"):
+        make: Callable[[], Rewriter] = partial(Rewriter.load, str(tiny.folder), epsilon=20)
+        with pytest.raises(EngineFailed, match="no Ray answers at"):
+            list(OnRay(make, 1, wrong).map(batches(1)))
+    assert time.monotonic() - began < 30
+
+
+def test_what_makes_no_sense_is_refused(tiny: Bundle) -> None:
+    replay = Rewriter.load(str(tiny.folder), epsilon=20, entropy=ReplaySeed(1))
+    make = partial(Rewriter.load, str(tiny.folder), epsilon=20)
+    with pytest.raises(BadParameter, match="a replay must have one worker, got 2"):
+        choose_local(replay, make, workers=2, rows=10)
+    with pytest.raises(BadParameter, match="at least 1, got 0"):
+        choose_local(make(), make, workers=0, rows=10)
+    assert isinstance(choose_local(replay, make, workers=None, rows=10), Inline)
+    done = CliRunner().invoke(cli, ["rewrite", "in.csv", "out.csv", "-e", "5", "--address", "auto"])
+    assert "Pass --engine ray with it" in done.stderr
+
+
+def test_a_missing_ray_names_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['ray'] = None\n"
+        "from dpbart.errors import MissingExtra; from dpbart.rewrite.on_ray import OnRay\n"
+        "try: list(OnRay(None).map([]))\n"
+        "except MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("running on Ray needs an extra package. Install it with: pip install 'dpbart[ray]'")
