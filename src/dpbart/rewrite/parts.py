@@ -17,7 +17,7 @@ import pyarrow as pa
 from dpbart.errors import BadTable, NotResumable
 
 _TEXT, _LABEL = "text", "label"
-_TEMPORARY = "next.partial"
+_TEMPORARY = "next.partial"  # never read: where a run died while writing it, the next part is written over it
 _ENDING = ".arrow"
 
 
@@ -34,7 +34,6 @@ class Parts:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / _TEMPORARY).unlink(missing_ok=True)  # what a dead run had not finished was never seen by anybody
         self._files = sorted(folder.glob(f"*{_ENDING}"))
         if [_number(file) for file in self._files] != list(range(1, len(self._files) + 1)):
             raise NotResumable(f"parts are missing in {str(folder)!r}. Begin anew with --overwrite.")

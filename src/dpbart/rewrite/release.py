@@ -5,7 +5,7 @@ only from safe parts is the output written. A run can be killed at any moment:
 
 - before the record: nothing was spent, and what was drawn is gone with the process. It is drawn on `--resume`.
 - after the record and before the part is safe: the people have paid for texts that nobody has seen, as they were in
-  the memory of a process that is dead, or in a temporary file that `Parts` throws away unread. To draw them on
+  the memory of a process that is dead, or in a temporary file that is overwritten unread. To draw them on
   `--resume` is the first release that comes of the record, so it is not charged again: the ledger knows by the run and
   its number of rows that they are paid for.
 - after the part is safe: it may have been seen, and is never drawn again.
