@@ -22,7 +22,7 @@ from dpbart.models.pruning import importance
 from dpbart.prepare.corpus import find_corpus, held_out_texts
 from dpbart.prepare.noisy import NoisyRecipe, train_noisy, write_noisy
 
-WIDTHS = (16, 32, 64, 128, 192)
+WIDTHS = (32, 64, 128)
 EPSILONS = (100, 250, 500, 1000, 2500)
 
 
