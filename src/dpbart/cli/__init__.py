@@ -26,7 +26,7 @@ class Commands(click.Group):
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
-            click.echo(f"\n{stopped or 'Interrupted. What was not finished was not written.'}", err=True)
+            click.echo(f"\n{str(stopped) or 'Interrupted. What was not finished was not written.'}", err=True)
             ctx.exit(130)
 
 
