@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -64,3 +66,11 @@ def test_the_readme_shows_what_the_noise_command_prints() -> None:
     block = re.search(r"\$ dpbart (noise [^\n]*)\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
     assert block is not None
     assert CliRunner().invoke(cli, block[1].split()).stdout == block[2]
+
+
+def test_the_example_with_frames_runs() -> None:
+    block = re.search(r"```python\n(.*?)```", (REPOSITORY / "docs" / "large.md").read_text(), re.DOTALL)
+    assert block is not None
+    done = subprocess.run([sys.executable, "-c", block[1]], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "{'text': [" in done.stdout
