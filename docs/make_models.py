@@ -40,8 +40,8 @@ Cells = dict[str, dict[str, object]]
 
 def load(model: str, epsilon: float) -> Rewriter:
     if math.isinf(epsilon):
-        return Rewriter.load(model, mechanism="none", batch_size=64)
-    return Rewriter.load(model, epsilon=epsilon, delta=DELTA, batch_size=64)
+        return Rewriter.load(model, mechanism="none", batch_size=32)
+    return Rewriter.load(model, epsilon=epsilon, delta=DELTA, batch_size=32)
 
 
 def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,23 @@ def test_what_can_be_learned_is_learned(classifier: Classifier) -> None:
     done = classifier.label(TRAIN, VALID, TEST.texts)
     assert score(TEST.labels, done.predicted).macro_f1 == 1
     assert done.valid_f1 == 1
+
+
+def test_a_weak_signal_in_many_texts_is_trained_on() -> None:
+    """Strong noise leaves words that tell a label a little; and shuffled labels are a control only if trained on."""
+    dice = random.Random(0)
+    words = [f"word{number}" for number in range(2000)]
+
+    def part(count: int) -> Part:
+        labels = [dice.choice("abcd") for _ in range(count)]
+        hints = [label if dice.random() < 0.12 else dice.choice("abcd") for label in labels]
+        return Part(tuple(" ".join([f"hint{hint}", *dice.choices(words, k=10)]) for hint in hints), tuple(labels))
+
+    train, valid = part(3000), part(400)
+    plain = Part(tuple(f"hint{label}" for label in "abcd"), tuple("abcd"))
+    assert LinearClassifier().label(train, valid, plain.texts).predicted == plain.labels
+    luck = LinearClassifier().label(train.shuffled(0), valid.shuffled(0), valid.texts)
+    assert len(set(luck.predicted)) == 4
 
 
 @pytest.mark.parametrize("classifier", [LinearClassifier(), FAST])

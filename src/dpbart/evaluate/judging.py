@@ -57,7 +57,7 @@ class Judging:
         recipe = {
             "kind": "training",
             "texts": self.source,
-            "classifier": [self.choice.kind, asdict(classifier) if self.choice.kind == "encoder" else {}],
+            "classifier": [self.choice.kind, asdict(classifier)],
             "weights": weights_of(self.choice.encoder) if self.choice.kind == "encoder" else None,
             "shuffled": shuffled,
         }

@@ -10,13 +10,17 @@ from dpbart.evaluate.downstream import Labelling
 from dpbart.evaluate.parts import Part
 from dpbart.evaluate.scores import score
 
-STRENGTHS = (1.0, 10.0, 100.0)  # scikit-learn's C, tried on the validation part
 _WORD = r"(?u)\b\w+\b"
 
 
 @dataclass(frozen=True)
 class LinearClassifier:
     """TF-IDF of words and pairs of words of the train part alone, and a linear layer; rare labels weigh as frequent."""
+
+    strengths: tuple[float, ...] = (1.0, 10.0, 100.0)  # scikit-learn's C, tried on the validation part
+    # Largest entry of the gradient at which training ends. It is a mean over the texts, and begins below 1e-3 where
+    # words say little of the label: with that, weak signals and shuffled labels would never be trained on at all.
+    tolerance: float = 1e-4
 
     def label(self, train: Part, valid: Part, texts: Sequence[str]) -> Labelling:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -28,8 +32,8 @@ class LinearClassifier:
             return _always_the_most_frequent(train, valid, len(texts))
         known = features.fit_transform(train.texts)  # (texts, words and pairs)
         best: tuple[float, Sequence[str]] = (-1.0, ())
-        for strength in STRENGTHS:
-            model = LogisticRegression(C=strength, class_weight="balanced", max_iter=2000, tol=1e-3)
+        for strength in self.strengths:
+            model = LogisticRegression(C=strength, class_weight="balanced", max_iter=2000, tol=self.tolerance)
             model.fit(known, train.labels)
             reached = score(valid.labels, [str(label) for label in model.predict(features.transform(valid.texts))])
             if reached.macro_f1 > best[0]:

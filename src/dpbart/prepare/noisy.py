@@ -78,12 +78,17 @@ class NoisyRecipe:
         return Gaussian(epsilon, self.delta)
 
 
-class NoisyColumns:
-    """The channel of PR+: clip by value, noise, and in the columns that are gone what the decoder is told.
+def clip_with_gradient(kept: torch.Tensor) -> torch.Tensor:
+    """Forwards the hard clip of the mechanism, backwards a tanh in its place.
 
-    The clip has no gradient where it saturates, and saturation is what a noisy channel wants: forwards it is the hard
-    clip of the mechanism, backwards a tanh stands in for it (a straight-through gradient).
+    The clip has no gradient where it saturates, and saturation is what a noisy channel wants.
     """
+    smooth = BOUND * torch.tanh(kept / BOUND)
+    return smooth + (kept.clamp(-BOUND, BOUND) - smooth).detach()
+
+
+class NoisyColumns:
+    """The channel of PR+: clip by value, noise, and in the columns that are gone what the decoder is told."""
 
     def __init__(self, columns: Columns, *, length: int) -> None:
         self.kept = torch.tensor(columns.kept)
@@ -92,8 +97,7 @@ class NoisyColumns:
     def __call__(self, latent: torch.Tensor, scale: torch.Tensor, loudness: torch.Tensor) -> torch.Tensor:
         """Latent (batch, length, width), with the scale of its noise and the loudness of each text, (batch,) each."""
         kept = latent[..., self.kept.to(latent.device)]  # (batch, length, kept)
-        smooth = BOUND * torch.tanh(kept / BOUND)
-        clipped = smooth + (kept.clamp(-BOUND, BOUND) - smooth).detach()
+        clipped = clip_with_gradient(kept)
         noised = clipped + scale[:, None, None] * torch.randn_like(clipped)
         received = self.places.to(latent.device).expand_as(latent).clone()
         received[..., self.kept.to(latent.device)] = loudness[:, None, None] * noised
