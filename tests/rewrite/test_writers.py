@@ -105,7 +105,7 @@ def test_every_format_becomes_every_other_with_all_columns_kept(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.lists(st.tuples(cell, cell, cell), min_size=1, max_size=4))
 def test_any_cells_survive(ending: str, rows: list[tuple[str, str, str]]) -> None:
     with folder() as place:
@@ -114,7 +114,7 @@ def test_any_cells_survive(ending: str, rows: list[tuple[str, str, str]]) -> Non
         assert read_plainly(place / f"out{ending}") == [list(COLUMNS), *map(list, rows)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(texts=st.lists(cell, min_size=1, max_size=4))
 def test_any_texts_of_a_single_column_survive(texts: list[str]) -> None:
     with folder() as place:
@@ -124,7 +124,7 @@ def test_any_texts_of_a_single_column_survive(texts: list[str]) -> None:
         assert read_plainly(place / "out.csv") == [["text"], *([text] for text in texts)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.lists(st.dictionaries(unicode, json_value, max_size=3), min_size=1, max_size=4), text=cell)
 def test_any_json_survives(rows: list[dict[str, object]], text: str) -> None:
     rows = [{**row, "text": text} for row in rows]
@@ -136,7 +136,7 @@ def test_any_json_survives(rows: list[dict[str, object]], text: str) -> None:
         assert [list(json.loads(line).items()) for line in lines] == [list(row.items()) for row in rows]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(values=st.lists(unicode | st.none(), min_size=1, max_size=4), numbers=st.integers(-(2**63), 2**63 - 1))
 def test_any_parquet_strings_survive(values: list[str | None], numbers: int) -> None:
     table = pa.table(
