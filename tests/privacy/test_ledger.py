@@ -130,9 +130,10 @@ def test_eight_processes_on_one_ledger_do_not_overspend(tmp_path: Path) -> None:
     processes = [context.Process(target=attempt, args=(file, number, results)) for number in range(PROCESSES)]
     for process in processes:
         process.start()
-    taken = sum(results.get(timeout=600) for _ in processes)
     for process in processes:
-        process.join()
+        process.join(600)
+    assert [process.exitcode for process in processes] == [0] * PROCESSES
+    taken = sum(results.get(timeout=60) for _ in processes)
     ledger = Ledger(file)
     held = [ledger.spent(f"person {number}") for number in range(PEOPLE)]
     assert [each.epsilon for each in held if each is not None] == [Decimal("1.0")] * PEOPLE
