@@ -6,12 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
 from dpbart.prepare.adept import AdeptRecipe, TrainedAdept, count_words, new_adept, write_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.pretrain import PretrainRecipe, new_bart, train_tokenizer, write_bundle
+
+# A busy machine is slow, not wrong.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 TINY = PretrainRecipe(length=12, vocabulary=400, width=32, layers=1, heads=2, batch_size=8, steps=6, warmup=2)
 TINY_ADEPT = AdeptRecipe(length=12, vocabulary=60, embedding=8, hidden=16, batch_size=8, steps=6, warmup=2)

@@ -199,28 +199,53 @@ def test_a_delta_out_of_range_is_refused_where_it_is_not_used_too(notes: Path, m
     assert "delta must be between 0 and 1" in done.stderr
 
 
+# The command with small parts, waiting after each of them until its signal was sent: never too fast to be stopped.
+WAITING = """
+import sys, time
+from pathlib import Path
+from dpbart.rewrite import release
+from dpbart.rewrite.parts import Parts
+
+told_off, real, deadline = Path(sys.argv.pop(1)), Parts.add, time.monotonic() + 600
+release.PART_ROWS = 64
+
+def add(*args, **kwargs):
+    real(*args, **kwargs)
+    while not told_off.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+Parts.add = add
+from dpbart.cli import cli
+cli()
+"""
+
+
 def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("a child sold nine keys .\n" * 1500)
-    files = [str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
+    folder, told_off = tmp_path / "folder", tmp_path / "told-off"
+    folder.mkdir()
+    (folder / "in.txt").write_text("a child sold nine keys .\n" * 1500)
+    files = [str(folder / "in.txt"), str(folder / "out.txt")]
     model = ["-e", "500", "--model", str(tiny.folder), "--beams", "1"]
-    patched = "import sys; import dpbart.rewrite.release as r; r.PART_ROWS = 64; from dpbart.cli import cli; cli()"
-    command = [sys.executable, "-c", patched, "rewrite", *files, *model]
+    command = [sys.executable, "-c", WAITING, str(told_off), "rewrite", *files, *model]
     for stop, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        seen = len(list(tmp_path.glob(".out.txt.dpbart/*.arrow")))
-        job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        while len(list(tmp_path.glob(".out.txt.dpbart/*.arrow"))) <= seen:
+        told_off.unlink(missing_ok=True)
+        seen = len(list(folder.glob(".out.txt.dpbart/*.arrow")))
+        job, deadline = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), time.monotonic() + 600
+        while len(list(folder.glob(".out.txt.dpbart/*.arrow"))) <= seen:
             assert job.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         job.send_signal(stop)
-        told = job.communicate(timeout=60)[1]
+        told_off.touch()
+        told = job.communicate(timeout=600)[1]
         assert job.returncode == status
-        assert sorted(file.name for file in tmp_path.iterdir()) == [".out.txt.dpbart", "in.txt"]
+        assert sorted(file.name for file in folder.iterdir()) == [".out.txt.dpbart", "in.txt"]
         command.append("--resume")
     assert re.search(r"Stopped. [0-9,]+ of 1,500 texts are safe. To go on, give the same command with --resume.", told)
     refused = run("rewrite", *files, *model)
     assert "has an unfinished run, of which" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0
-    assert len((tmp_path / "out.txt").read_text().splitlines()) == 1500
+    assert len((folder / "out.txt").read_text().splitlines()) == 1500
 
 
 def test_a_model_without_a_clip_is_shown_as_such(tiny_copy: Path) -> None:

@@ -19,7 +19,7 @@ def tokens() -> Tokens:
     return Tokens.load(TOKENIZER, length=LENGTH)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.characters(), max_size=300))
 def test_every_text_becomes_exactly_length_ids(text: str) -> None:
     tokens = Tokens.load(TOKENIZER, length=LENGTH)

@@ -47,6 +47,7 @@ def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bun
 
 def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
     columns = Columns(4, (1, 3))
+    torch.manual_seed(0)
     latent = torch.full((50, 10, 4), 7.0, requires_grad=True)
     received = NoisyColumns(columns, length=10)(latent, torch.full((50,), 0.5), torch.full((50,), 0.8)).detach()
     places = torch.from_numpy(row_places(columns, length=10))

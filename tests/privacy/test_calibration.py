@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbart.errors import BadParameter
@@ -18,9 +18,6 @@ from dpbart.privacy.calibration import (
     gaussian_sigma,
     laplace_scale,
 )
-
-# A busy machine is slow, not wrong.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # Logarithmic: a budget of 0.03 is as likely as one of 30,000.
 epsilons = st.floats(*map(math.log, EPSILONS)).map(lambda x: min(max(math.exp(x), EPSILONS[0]), EPSILONS[1]))
@@ -82,7 +79,7 @@ def assert_enough_and_not_wasteful(epsilon: float, delta: float) -> None:
     assert exact_delta(sigma * (1 - 1e-6), epsilon) > delta
 
 
-@settings(patient, max_examples=400)
+@settings(max_examples=400)
 @given(epsilons, deltas)
 def test_the_calibrated_delta_is_never_above_the_asked_one(epsilon: float, delta: float) -> None:
     assert_enough_and_not_wasteful(epsilon, delta)
@@ -94,7 +91,7 @@ def test_the_calibrated_delta_is_never_above_the_asked_one_in_the_corners(epsilo
     assert_enough_and_not_wasteful(epsilon, delta)
 
 
-@settings(patient, max_examples=200)
+@settings(max_examples=200)
 @given(epsilons, deltas)
 def test_delta_agrees_with_high_precision(epsilon: float, delta: float) -> None:
     sigma = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=1.0)
@@ -103,7 +100,6 @@ def test_delta_agrees_with_high_precision(epsilon: float, delta: float) -> None:
     assert abs(gaussian_delta(sigma=sigma, epsilon=epsilon) / exact - 1) < 2e-10
 
 
-@patient
 @given(epsilons, deltas, st.floats(1e-6, 1e6))
 def test_sigma_is_proportional_to_the_sensitivity(epsilon: float, delta: float, sensitivity: float) -> None:
     unit = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=1.0)
@@ -117,7 +113,6 @@ def test_the_textbook_scale_is_not_private_at_epsilon_250() -> None:
     assert gaussian_delta(sigma=textbook, epsilon=250) > 0.99
 
 
-@patient
 @given(epsilons, st.floats(1e-12, 1e12))
 def test_a_laplace_scale_is_never_rounded_down(epsilon: float, sensitivity: float) -> None:
     scale = Fraction(laplace_scale(epsilon=epsilon, sensitivity=sensitivity))

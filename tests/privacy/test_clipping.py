@@ -6,15 +6,12 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpbart.errors import BadParameter
 from dpbart.privacy.clipping import ByNorm, ByValue, Clip, Clipped, Sensitivity
-
-# A busy machine is slow, not wrong.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 CLIPS: list[Clip] = [ByValue(0.1), ByNorm(5.0), ByNorm(5.0, order=1)]
 each_clip = pytest.mark.parametrize("clip", CLIPS, ids=["value", "l2", "l1"])
@@ -50,7 +47,6 @@ def test_sensitivities_match_the_theory_page(clip: Clip, entries: int, l1: float
     assert clip.sensitivity(entries).l2 == pytest.approx(l2, rel=1e-7)
 
 
-@patient
 @given(st.floats(1e-12, 1e12), st.integers(1, 10**7))
 def test_a_sensitivity_is_never_rounded_down(bound: float, entries: int) -> None:
     across = 2 * Fraction(bound)
@@ -62,7 +58,6 @@ def test_a_sensitivity_is_never_rounded_down(bound: float, entries: int) -> None
 
 
 @each_clip
-@patient
 @given(latent=latents)
 def test_two_documents_never_lie_farther_apart_than_stated(clip: Clip, latent: Floats) -> None:
     clipped = clip.clip(latent)
@@ -85,7 +80,7 @@ def test_opposite_documents_reach_the_stated_distance_and_not_more(clip: Clip, e
     assert far.l2 * (1 - 1e-8) <= farthest_l2 <= far.l2
 
 
-@settings(patient, max_examples=50)
+@settings(max_examples=50)
 @given(st.floats(1e-12, 1e12), st.integers(1, 500), st.integers(0, 2**32), st.floats(0.999999, 1.000001))
 def test_a_norm_never_exceeds_the_radius_not_by_a_rounding_error_either(
     bound: float, entries: int, seed: int, length: float
@@ -98,7 +93,6 @@ def test_a_norm_never_exceeds_the_radius_not_by_a_rounding_error_either(
 
 
 @each_clip
-@patient
 @given(latent=latents)
 def test_any_row_ends_inside_however_broken(clip: Clip, latent: Floats) -> None:
     clipped = clip.clip(latent)

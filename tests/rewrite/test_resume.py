@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import secrets
+import shutil
 import signal
 import stat
 import sys
@@ -15,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -51,14 +54,15 @@ def a_task(folder: Path, **changed: object) -> Task:
     return Task(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
 
 
-def work_in(folder: Path, model: Path, die: str) -> None:
+def work_in(folder: Path, model: Path, die: str, begun: Event) -> None:
     """One life of the job, in a process of its own."""
-    release.PART_ROWS = 20
+    release.PART_ROWS, release.PART_SECONDS = 20, math.inf
     place, _, times = die.partition(" ")
     owner: dict[str, type] = {"add": Parts, "added": Parts, "record": Ledger, "write": Card, "remove": Work}
     if place:
         _die_at(owner[place], place, int(times))
     rewriter = marked(model)
+    begun.set()
     plan(a_task(folder), rewriter.mechanism).run(rewriter)
 
 
@@ -91,11 +95,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def live(folder: Path, model: Path, *, die: str = "", seconds: float | None = None) -> int | None:
-    """Start the job; kill it after some seconds, if it is not dead or done before."""
+    """Start the job; kill it some seconds after its work has begun, if it is not dead or done before."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["dpbart.rewrite.job"])
-    process = context.Process(target=work_in, args=(folder, model, die))
+    begun = context.Event()
+    process = context.Process(target=work_in, args=(folder, model, die, begun))
     process.start()
+    if seconds is not None:
+        assert begun.wait(600)
     process.join(seconds)
     if process.is_alive():
         process.kill()
@@ -133,14 +140,22 @@ def test_death_at_every_step_of_a_release(tiny: Bundle, folder: Path, die: str) 
 def test_kills_at_random_moments(tiny: Bundle, folder: Path) -> None:
     seen: list[str] = []
     for _ in range(5):
-        if live(folder, tiny.folder, seconds=0.1 + secrets.randbelow(60) / 100) == 0:
+        live(folder, tiny.folder, seconds=secrets.randbelow(60) / 100)
+        if is_over(folder):
             break
         now = safe_texts(folder)
         assert now[: len(seen)] == seen
         seen = now
-    if folder_of(folder / "out.csv").exists() or not (folder / "out.csv").exists():
+    if is_over(folder):
+        shutil.rmtree(folder_of(folder / "out.csv"), ignore_errors=True)  # killed while it did so itself
+    else:
         assert live(folder, tiny.folder) == 0
     check_the_end(folder, seen)
+
+
+def is_over(folder: Path) -> bool:
+    """Whether the output is there and its run is none any more: from the first step of its removal on."""
+    return (folder / "out.csv").exists() and not (folder_of(folder / "out.csv") / "run.json").exists()
 
 
 @pytest.fixture
@@ -205,6 +220,7 @@ def test_nothing_of_the_input_is_in_the_folder(dead: Path) -> None:
 
 def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release, "PART_ROWS", 20)
+    monkeypatch.setattr(release, "PART_SECONDS", math.inf)
     real, calls = os.fsync, 0
 
     def full(handle: int) -> None:
@@ -229,6 +245,7 @@ def test_a_budget_spent_by_others_in_the_middle_stops_the_run(
     tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release, "PART_ROWS", 20)
+    monkeypatch.setattr(release, "PART_SECONDS", math.inf)
     rewriter = marked(tiny.folder)
     job = plan(a_task(folder), rewriter.mechanism)
     Ledger(folder / "l.db").set_limit(Decimal(1000), "p0")

@@ -92,7 +92,8 @@ def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, deco
         rewriter.rewrite(["a"])
     first, second = (each.values for each in decoded)
     assert first.shape == (1, 12, 32)
-    assert (first != second).mean(axis=(0, 2)).min() > 0.9  # over the columns of each position
+    # Over the 32 columns of each position: two draws meet on the grid with 6e-5, four in one position with 4e-12.
+    assert (first != second).mean(axis=(0, 2)).min() > 0.9
 
 
 def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:

@@ -6,6 +6,7 @@ Word vocabulary and clip come from public text and the recipe, and are frozen in
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,11 @@ from dpbart.models.adept import AdeptConfig, AdeptForGeneration, Decoder, Encode
 from dpbart.models.bundle import ADEPT, Bundle, ModelFacts, save_bundle
 from dpbart.models.text import SHORTEST, Tokens
 from dpbart.models.words import SPECIAL_WORDS, word_tokenizer
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, training_texts
+from dpbart.prepare.corpus import CorpusFile, tokenize_corpus, vocabulary_texts
 from dpbart.prepare.glove import WordVectors, glove_provenance, read_glove
 from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 from dpbart.privacy.clipping import ByNorm
 
-VOCABULARY_TEXTS = 1_000_000  # more change the vocabulary little and cost time
 FREQUENCY_TEXTS = 100_000
 
 
@@ -124,9 +124,7 @@ def count_words(files: tuple[CorpusFile, ...], recipe: AdeptRecipe) -> Tokenizer
     trainer = trainers.WordLevelTrainer(
         vocab_size=recipe.vocabulary, special_tokens=list(SPECIAL_WORDS), show_progress=False
     )
-    stride = max(1, sum(file.training_texts for file in files) // VOCABULARY_TEXTS)
-    texts = (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(vocabulary_texts(files), trainer)
     return tokenizer
 
 
@@ -170,7 +168,10 @@ def train_adept(
     """
     accelerator = Accelerator()
     with accelerator.main_process_first():
-        tokens, corpus = _prepare_corpus(files, recipe, glove, folder)
+        held = {**asdict(recipe), "glove": glove_provenance(glove), "corpus": [file.sha256 for file in files]}
+        hold_to_recipe(folder, held)
+        make = partial(count_words, files, recipe)
+        tokens, corpus = tokenize_corpus(files, make, folder, length=recipe.length)
     words = tokens.tokenizer.get_vocab()
     vectors = None if glove is None else read_glove(glove, words, dimension=recipe.embedding)
     model = new_adept(recipe, tokens, vectors)
@@ -191,18 +192,6 @@ def train_adept(
     )
     known = 0 if vectors is None else len(vectors.ids)
     return TrainedAdept(model, known) if accelerator.is_main_process else None
-
-
-def _prepare_corpus(
-    files: tuple[CorpusFile, ...], recipe: AdeptRecipe, glove: Path | None, folder: Path
-) -> tuple[Tokens, npt.NDArray[np.uint32]]:
-    corpus = [file.sha256 for file in files]
-    hold_to_recipe(folder, {**asdict(recipe), "glove": glove_provenance(glove), "corpus": corpus})
-    tokenizer_file = folder / "tokenizer.json"
-    if not tokenizer_file.is_file():
-        count_words(files, recipe).save(str(tokenizer_file))
-    tokens = Tokens.load(tokenizer_file, length=recipe.length)
-    return tokens, encode_corpus(files, tokens, folder)
 
 
 def write_adept(

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 import zstandard
+from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.text import Tokens
@@ -25,6 +26,7 @@ from dpbart.progress import progress
 
 ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 HELD_OUT = 100  # one text in so many, at the end of each file, is never trained on
+VOCABULARY_TEXTS = 1_000_000  # more change a vocabulary little, and cost time and memory
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,12 @@ def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
         yield from islice(read_texts(file.path), file.training_texts)
 
 
+def vocabulary_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
+    """Training texts to make a vocabulary from: all, or of very many every second, every third and so on."""
+    stride = max(1, sum(file.training_texts for file in files) // VOCABULARY_TEXTS)
+    return (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
+
+
 def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
     """`count` held-out texts, spread evenly over all that there are (each file by its share)."""
     if count < 1:
@@ -91,6 +99,17 @@ def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
             "Give more public text, or ask for fewer."
         )
     return [texts[i * len(texts) // count] for i in range(count)]
+
+
+def tokenize_corpus(
+    files: Sequence[CorpusFile], make: Callable[[], Tokenizer], folder: Path, *, length: int
+) -> tuple[Tokens, npt.NDArray[np.uint32]]:
+    """The tokenizer in the folder, made if there is none yet, and all training texts as its ids."""
+    tokenizer_file = folder / "tokenizer.json"
+    if not tokenizer_file.is_file():
+        make().save(str(tokenizer_file))
+    tokens = Tokens.load(tokenizer_file, length=length)
+    return tokens, encode_corpus(files, tokens, folder)
 
 
 def encode_corpus(files: Sequence[CorpusFile], tokens: Tokens, folder: Path) -> npt.NDArray[np.uint32]:

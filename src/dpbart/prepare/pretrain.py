@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -15,12 +15,10 @@ from transformers import BartConfig, BartForConditionalGeneration
 from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle, ModelFacts, save_bundle
 from dpbart.models.text import SPECIAL_TOKENS, Tokens
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, training_texts
+from dpbart.prepare.corpus import CorpusFile, tokenize_corpus, vocabulary_texts
 from dpbart.prepare.corruption import Corruption
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
-
-TOKENIZER_TEXTS = 1_000_000  # more change the vocabulary little and cost memory
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,7 @@ def train_tokenizer(files: tuple[CorpusFile, ...], recipe: PretrainRecipe) -> To
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    stride = max(1, sum(file.training_texts for file in files) // TOKENIZER_TEXTS)
-    texts = (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(vocabulary_texts(files), trainer)
     begin, end = (tokenizer.token_to_id(token) for token in ("<s>", "</s>"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", begin), ("</s>", end)]
@@ -114,7 +110,9 @@ def pretrain(
     """
     accelerator = Accelerator()
     with accelerator.main_process_first():
-        tokens, corpus = _prepare_corpus(files, recipe, folder)
+        hold_to_recipe(folder, {**asdict(recipe), "corpus": [file.sha256 for file in files]})
+        make = partial(train_tokenizer, files, recipe)
+        tokens, corpus = tokenize_corpus(files, make, folder, length=recipe.length)
     model = new_bart(recipe, tokens)
     corruption = Corruption(
         share=recipe.corrupted,
@@ -138,17 +136,6 @@ def pretrain(
         title="Pre-training",
     )
     return model if accelerator.is_main_process else None
-
-
-def _prepare_corpus(
-    files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
-) -> tuple[Tokens, npt.NDArray[np.uint32]]:
-    hold_to_recipe(folder, {**asdict(recipe), "corpus": [file.sha256 for file in files]})
-    tokenizer_file = folder / "tokenizer.json"
-    if not tokenizer_file.is_file():
-        train_tokenizer(files, recipe).save(str(tokenizer_file))
-    tokens = Tokens.load(tokenizer_file, length=recipe.length)
-    return tokens, encode_corpus(files, tokens, folder)
 
 
 def write_bundle(

@@ -5,6 +5,7 @@ epsilon = 709.
 """
 
 import math
+from collections.abc import Callable
 
 from scipy.special import log_ndtr
 
@@ -58,18 +59,9 @@ def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float
     _check_positive("sensitivity", sensitivity)
     # delta falls as sigma grows. Where epsilon sigma^2 = 1/2 it is below 1/2, and a sixteenth of that sigma is
     # above 1/2 for every epsilon of at least 0.01.
-    asked = math.log(delta)
     high = 1 / math.sqrt(2 * epsilon)
-    low = high / 16
-    while _log_delta(high, epsilon) > asked:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if _log_delta(middle, epsilon) > asked:
-            low = middle
-        else:
-            high = middle
-    return high * _MORE_NOISE * sensitivity
+    sigma = _least(lambda sigma: _log_delta(sigma, epsilon), math.log(delta), low=high / 16, high=high)
+    return sigma * _MORE_NOISE * sensitivity
 
 
 def gaussian_epsilon(*, sigma: float, delta: float) -> float:
@@ -90,16 +82,8 @@ def gaussian_epsilon(*, sigma: float, delta: float) -> float:
     asked = math.log(delta) - 2e-9  # more than the error of a computed log delta (see _MORE_NOISE)
     if _log_delta(sigma, 0.0) <= asked:
         return 0.0
-    low, high = 0.0, 1.0  # delta falls as epsilon grows
-    while _log_delta(sigma, high) > asked:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if _log_delta(sigma, middle) > asked:
-            low = middle
-        else:
-            high = middle
-    return high
+    # delta falls as epsilon grows, too
+    return _least(lambda epsilon: _log_delta(sigma, epsilon), asked, low=0.0, high=1.0)
 
 
 def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
@@ -165,6 +149,26 @@ def check_delta(delta: float) -> None:
         )
     if delta > most:
         raise BadParameter(f"delta must be at most {most:g}, got {delta}. Keep it below 1 / the number of documents.")
+
+
+def _least(falling: Callable[[float], float], asked: float, *, low: float, high: float) -> float:
+    """The least x, rounded up by at most 1e-12 of itself, at which a falling function is not above the value asked for.
+
+    Args:
+        falling: never rises with x.
+        asked: a value that it falls to.
+        low: where it is above that.
+        high: greater than low; where to look first.
+    """
+    while falling(high) > asked:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if falling(middle) > asked:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _log_delta(sigma: float, epsilon: float) -> float:
