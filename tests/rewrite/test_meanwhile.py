@@ -60,7 +60,7 @@ def rewriter(tiny: Bundle, monkeypatch: pytest.MonkeyPatch) -> Marked:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_rows(tmp_path / "in.csv", range(ROWS))
+    write_rows(tmp_path / "in.csv", range(10, 10 + ROWS))
     return tmp_path
 
 
@@ -137,14 +137,14 @@ def test_an_input_that_changes_on_the_way_spoils_nothing(
 ) -> None:
     """A text drawn from a changed file would be written into the row of somebody else once the file is put back."""
     with monkeypatch.context() as patched:
-        after_part(patched, number, lambda: write_rows(folder / "in.csv", range(100, 160)))
+        after_part(patched, number, lambda: write_rows(folder / "in.csv", range(50, 50 + ROWS)))
         with pytest.raises(BadTable, match=f"in.csv' was changed while .* {number * PART} texts from before are safe"):
             planned(folder, rewriter).run(rewriter, Rereading(rewriter, folder / "in.csv"))
     assert not (folder / "out.csv").exists()
     assert Ledger(folder / "l.db").summary().texts == number * PART
-    write_rows(folder / "in.csv", range(ROWS))
+    write_rows(folder / "in.csv", range(10, 10 + ROWS))
     planned(folder, rewriter, resume=True).run(rewriter)
-    assert texts_of(folder) == [f"text {number}" for number in range(ROWS)]
+    assert texts_of(folder) == [f"text {number}" for number in range(10, 10 + ROWS)]
 
 
 def test_texts_that_a_budget_refused_are_on_the_card(rewriter: Marked, folder: Path) -> None:

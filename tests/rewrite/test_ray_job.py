@@ -51,7 +51,7 @@ def test_a_job_on_ray_goes_on_after_its_driver_was_killed(tiny: Bundle, tmp_path
         rows.writerows((number, person, f"the nurse sold {number}") for number, person in enumerate(people))
     driver = start(tmp_path, tiny.folder)
     while driver.poll() is None and not safe_texts(tmp_path):
-        time.sleep(0.01)
+        time.sleep(0.1)
     driver.kill()
     driver.wait()
     seen = safe_texts(tmp_path)
