@@ -1,20 +1,27 @@
-"""Ray with 2 workers against local with 2 workers on a 3,000-row file, start-up aside; and local with 1 worker.
+"""Ray with 2 workers against local with 2 workers on 3,000 rows, start-up aside; local with 1 worker, and 2 threads.
 
-The time runs from the first answer to the last, so that loading models and starting Ray do not count.
+The time runs from the first answer to the last, so that loading models and starting Ray do not count. Threads are no
+engine of the package: they are here to see why.
 
-    python benchmarks/engines.py
+    python benchmarks/engines.py              # all, with the bar
+    python benchmarks/engines.py threads 600  # 2 processes against 2 threads alone, with so many rows
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
-from dpbart import Rewriter
+import torch
+
+from dpbart import Rewriter, Rewriting
 from dpbart.rewrite.batches import Batch, Rows
-from dpbart.rewrite.engines import Engine, Inline, Processes
+from dpbart.rewrite.engines import IN_FLIGHT, Answers, Engine, Inline, Processes, ended
 from dpbart.rewrite.on_ray import OnRay
 
 ROWS, SIZE, WORKERS = 3000, 32, 2
@@ -22,30 +29,63 @@ LEAST = 0.9  # of local's rate
 TEXT = "I would like to book a table for two people at the harbour on Friday night"
 
 
-def batches() -> Iterator[Batch]:
-    for first in range(1, ROWS + 1, SIZE):
-        yield Rows(first, "text", [{"text": TEXT}] * min(SIZE, ROWS + 1 - first))
+@dataclass(frozen=True)
+class Threads:
+    """Threads of this process that share one model."""
+
+    rewriter: Rewriter
+    workers: int
+    name: str = "threads"
+
+    def map(self, batches: Iterable[Batch]) -> Answers:
+        waiting = deque[tuple[Batch, Future[Rewriting]]]()
+        with ThreadPoolExecutor(self.workers) as pool:
+            for batch in ended(batches):
+                if batch is not None:
+                    waiting.append((batch, pool.submit(self.rewriter.rewrite, batch.texts())))
+                while waiting and (batch is None or len(waiting) >= IN_FLIGHT * self.workers):
+                    first, future = waiting.popleft()
+                    yield first, future.result()
 
 
-def rate(engine: Engine) -> float:
+def batches(rows: int) -> Iterator[Batch]:
+    for first in range(1, rows + 1, SIZE):
+        yield Rows(first, "text", [{"text": TEXT}] * min(SIZE, rows + 1 - first))
+
+
+def rate(engine: Engine, rows: int = ROWS) -> float:
     done, began, order = 0, 0.0, 1
-    for batch, rewriting in engine.map(batches()):
+    for batch, rewriting in engine.map(batches(rows)):
         assert batch.first == order
         order += len(batch)
         if began:
             done += len(rewriting.texts)
         else:
             began = time.perf_counter()
-    assert order == ROWS + 1
+    assert order == rows + 1
     return done / (time.perf_counter() - began)
 
 
+def threads_or_processes(rows: int) -> float:
+    """Texts a second of processes; prints both. Each worker computes on one core."""
+    make = partial(Rewriter.load, epsilon=500, beams=1)
+    local = rate(Processes(make, WORKERS), rows)
+    print(f"local, {WORKERS} workers  {local:8.1f} texts/s", flush=True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    print(f"{WORKERS} threads         {rate(Threads(make(), WORKERS), rows):8.1f} texts/s", flush=True)
+    torch.set_num_threads(before)
+    return local
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["threads"]:
+        threads_or_processes(int(sys.argv[2]))
+        return
     make = partial(Rewriter.load, epsilon=500, beams=1)
     one = rate(Inline(make()))
     print(f"local, 1 worker   {one:8.1f} texts/s", flush=True)
-    local = rate(Processes(make, WORKERS))
-    print(f"local, {WORKERS} workers  {local:8.1f} texts/s", flush=True)
+    local = threads_or_processes(ROWS)
     ray = rate(OnRay(make, WORKERS))
     print(f"ray, {WORKERS} workers    {ray:8.1f} texts/s", flush=True)
     print(f"ray / local {ray / local:.3f}   bar >= {LEAST}   {'held' if ray >= LEAST * local else 'MISSED'}")

@@ -32,7 +32,7 @@ class Marked(Rewriter):
     """A rewriter whose model step marks the text."""
 
     def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        time.sleep(0.01 if texts else 0)
+        time.sleep(0.02 if texts else 0)
         new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
         return Rewriting(new, self.mechanism.guarantee, "marked")
 
@@ -62,10 +62,12 @@ def main() -> None:
         while True:
             process = context.Process(target=live, args=(folder,))
             process.start()
-            # Not before the next part is safe, so that the kills are spread over the whole job.
-            while kills < KILLS and process.is_alive() and len(safe(folder)) <= len(seen):
+            # Every second kill waits for the next part, so that they are spread over the whole job; the others come at
+            # any moment: while a run starts, and while it draws again what was paid for and lost.
+            while kills < KILLS and kills % 2 and process.is_alive() and len(safe(folder)) <= len(seen):
                 time.sleep(0.02)
-            process.join(secrets.randbelow(300) / 1000 if kills < KILLS else None)
+            wait = secrets.randbelow(300 if kills % 2 else 1500) / 1000  # seconds
+            process.join(wait if kills < KILLS else None)
             if not process.is_alive():
                 break
             process.kill()

@@ -65,14 +65,21 @@ def test_what_was_released_is_told_for_each_person(ledger: Ledger) -> None:
     assert summary.most[0] == "anna"
 
 
-def test_the_same_rows_are_paid_once(ledger: Ledger) -> None:
-    """A run that died between the record and its texts draws them for the first time, and pays no more."""
+def test_rows_are_recorded_in_order_and_once(ledger: Ledger) -> None:
     ledger.record("first", {"anna": 3}, before=0, upto=3)
-    ledger.record("first", {"anna": 3}, before=0, upto=3)
-    assert ledger.entries("anna")[0].texts == 3
     assert ledger.recorded("first") == (0, 3)
-    with pytest.raises(BadLedger, match="must record rows after 3, got 5"):
-        ledger.record("first", {"anna": 1}, before=5, upto=6)
+    for before, upto in ((0, 3), (5, 6)):
+        with pytest.raises(BadLedger, match=f"must record rows after 3, got {before}. Was its folder copied"):
+            ledger.record("first", {"anna": upto - before}, before=before, upto=upto)
+    assert ledger.entries("anna")[0].texts == 3
+
+
+def test_figures_that_are_none_are_damage(ledger: Ledger) -> None:
+    ledger.record("first", {"anna": 1}, before=0, upto=1)
+    for damage in ("UPDATE runs SET epsilon = '5x0'", "DELETE FROM runs"):
+        ledger._connection.execute(damage)
+        with pytest.raises(BadLedger, match="damaged at run first"):
+            Ledger(ledger.file).spent("anna")
 
 
 def test_gaussian_releases_are_checked_by_the_exact_rule(ledger: Ledger) -> None:

@@ -31,7 +31,7 @@ from dpbart.rewrite import release
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.parts import Parts
 from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import Work, folder_of, open_work
+from dpbart.rewrite.work import Work, folder_of, open_work, touched
 
 ROWS, PEOPLE = 160, 30
 
@@ -201,7 +201,8 @@ def test_an_older_copy_of_the_folder_cannot_go_on(tiny: Bundle, dead: Path) -> N
 def test_two_runs_on_one_output_are_one_too_many(tiny: Bundle, dead: Path) -> None:
     rewriter = marked(tiny.folder)
     job = plan(a_task(dead), rewriter.mechanism)
-    with open_work(dead / "out.csv", dead / "in.csv", {}, run="other", resume=False):
+    seen = touched(dead / "in.csv")
+    with open_work(dead / "out.csv", dead / "in.csv", {}, run="other", resume=False, overwrite=True, seen=seen):
         with pytest.raises(BadTable, match="another run is writing"):
             job.run(rewriter)
         with pytest.raises(BadTable, match="another run is writing"):

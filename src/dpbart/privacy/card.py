@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,7 +34,7 @@ PROOFS = {
     "none": "none: no noise is added",
 }
 EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exactly by inversion with lazily drawn bits"
-ENTROPIES = {True: "operating system, drawn in this process", False: "replay seed: NOT PRIVATE"}
+ENTROPIES = {True: "operating system, drawn in the process that adds the noise", False: "replay seed: NOT PRIVATE"}
 TRUST_MODEL = (
     "local: a text is made private where it lives, by whoever may read it; nobody who gets the output need be trusted. "
     "Workers and the ledger belong to the same owner"
@@ -119,7 +120,7 @@ class RunFacts:
     """The run itself. Of the input there is no hash: a plain one would tell a guesser that the guess is right."""
 
     engine: str
-    refused: int  # rows left out: none, since a file with a row that cannot be released is refused whole
+    refused: int  # texts that a budget refused on the way: the run went on with --resume after the budget was raised
     seconds: float  # of the process that finished the run
     rows_per_second: float  # of the same
     versions: Mapping[str, str]  # of the packages that made it
@@ -195,7 +196,8 @@ class Card:
             ("Other columns", ", ".join(self.other_columns) + ": as they were" if self.other_columns else "none"),
             ("Metrics", self.metrics),
             ("Recipe", self.recipe),
-            ("Run", f"{self.rows:,} rows, {self.run.refused} refused, {self.run.rows_per_second:,.1f} a second"),
+            ("Run", f"{self.rows:,} rows, {self.run.rows_per_second:,.1f} a second"),
+            ("Refused", f"{self.run.refused:,} texts on the way, by a budget"),
             ("Engine", self.run.engine),
             ("Versions", ", ".join(f"{name} {version}" for name, version in self.run.versions.items())),
             ("Settings", f"SHA-256 {self.run.settings_sha256}"),
@@ -230,6 +232,8 @@ class Card:
             partial = target.with_name(f".{target.name}.partial")
             try:
                 partial.write_text(content, encoding="utf-8")
+                with partial.open("rb") as written:  # else a power cut could leave the name on an empty file
+                    os.fsync(written.fileno())
                 partial.replace(target)
             except OSError as error:
                 with suppress(OSError):

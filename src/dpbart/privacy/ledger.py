@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
@@ -96,17 +96,16 @@ class Ledger:
     def record(self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None) -> None:
         """Record the rows of a run from `before` to `upto`: all, or none where one person has too little left.
 
-        A run that died after this and before its texts were safe may record the same rows again: they are paid for,
-        and nothing happens. Rows are recorded in order, so a number is enough to know them by.
+        Rows are recorded in order, so a number is enough to know them by. A run that died after this and before its
+        texts were safe finds by `recorded` that they are paid for.
 
         Raises:
             BudgetExceeded: Names the first person who has too little left, what is left, and what was asked.
+            BadLedger: The rows are not the next ones: somebody else goes on with the same run.
         """
         now = utc_now()
         with transaction(self._connection, self.file):
             _, recorded = self.recorded(run)
-            if upto <= recorded:
-                return
             if before != recorded:
                 raise BadLedger(f"run {run} must record rows after {recorded}, got {before}. Was its folder copied?")
             self._check(self._run(run).release, texts, budget)
@@ -207,8 +206,11 @@ class Ledger:
             query = "SELECT run, begun, mechanism, model, epsilon, delta, multiplier, beside FROM runs WHERE run = ?"
             with told(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
-            multiplier = None if found[6] is None else float(found[6])
-            release = Release(Decimal(found[4]), Decimal(found[5]), multiplier, Decimal(found[7]))
+            try:
+                multiplier = None if found[6] is None else float(found[6])
+                release = Release(Decimal(found[4]), Decimal(found[5]), multiplier, Decimal(found[7]))
+            except (TypeError, ValueError, InvalidOperation):  # no such run, or figures that are none
+                raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Bring back a copy.") from None
             self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
         return self._runs[name]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from pathlib import Path
 
 from dpbart.errors import BadParameter, BudgetExceeded
 from dpbart.privacy.card import PersonFacts
@@ -42,25 +43,42 @@ class Account:
         people: People | None,
         texts: Mapping[str, int],
         *,
+        rows: int | None,
         budget: Decimal | None,
-        ledger: Ledger | None,
+        ledger: Path | None,
         unfinished: bool = False,
     ) -> Account:
         """An account that can pay for the whole run, as far as can be seen now; an unfinished one has paid a part.
 
+        The ledger comes last: what is refused without it makes no new one.
+
         Raises:
             BudgetExceeded: It cannot; nothing is recorded.
+            BadParameter: delta is too large for so many people, or rows where they are not told apart.
         """
-        if ledger is not None and not unfinished:
-            ledger.check(release, texts, budget=budget)
-        account = cls(release, people, texts, budget, ledger, run=secrets.token_hex(8))
-        if budget is not None and account.composed.epsilon > budget:
-            person, count = Counter(texts).most_common(1)[0]
-            raise BudgetExceeded(
-                f"{person!r} has {count} texts here, which need epsilon {written(account.composed.epsilon)} together; "
-                f"--person-budget is {written(budget)}. Lower --epsilon, or join them with --join-documents."
-            )
-        return account
+        account = cls(release, people, texts, budget, None, run=secrets.token_hex(8))
+        if rows is not None:
+            account.check_delta(rows=rows)
+        account._check_budget()
+        if ledger is None:
+            return account
+        opened = Ledger(ledger, create=True)
+        try:
+            if not unfinished:
+                opened.check(release, texts, budget=budget)
+        except BaseException:
+            opened.close()
+            raise
+        return replace(account, ledger=opened)
+
+    def _check_budget(self) -> None:
+        if self.budget is None or self.composed.epsilon <= self.budget:
+            return
+        person, count = Counter(self.texts).most_common(1)[0]
+        raise BudgetExceeded(
+            f"{person!r} has {count} texts here, which need epsilon {written(self.composed.epsilon)} together; "
+            f"--person-budget is {written(self.budget)}. Lower --epsilon, or join them with --join-documents."
+        )
 
     @property
     def most_texts(self) -> int:

@@ -54,13 +54,13 @@ def describe(rewriter: Rewriter, *, recipe: str, rows: int, job: Job, run: RunFa
 
 
 def run_facts(
-    *, drawn: int, seconds: float, settings: Mapping[str, object], output: str | None, engine: str
+    *, drawn: int, seconds: float, settings: Mapping[str, object], output: str | None, engine: str, refused: int
 ) -> RunFacts:
     """The facts of a run that drew so many texts in so many seconds; `output` is the hash of its file."""
     packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
     return RunFacts(
         engine=engine,
-        refused=0,
+        refused=refused,
         seconds=round(seconds, 3),
         rows_per_second=round(drawn / max(seconds, 1e-9), 3),
         versions={"python": platform.python_version(), **{name: version(name) for name in packages}},
@@ -80,7 +80,7 @@ def _labels(job: Job) -> str:
     labels = job.task.policy
     if labels is None:
         return "no label column named"
-    if labels.policy == "drop" or job.texts_alone:
+    if labels.policy == "drop":
         return f"dropped: column '{labels.column}' is not in the output"
     if labels.response is None:
         return f"public: column '{labels.column}' is released as it is, without protection"
@@ -92,7 +92,7 @@ def _labels(job: Job) -> str:
 
 
 def _other_columns(job: Job) -> list[str]:
-    if job.texts_alone:
+    if job.task.texts_alone:
         return []
     named = [name for name in job.columns if name not in (job.task.text_column, job.task.label_column)]
     if job.table.format != "jsonl" or job.task.join_documents:

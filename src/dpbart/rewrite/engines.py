@@ -13,6 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -145,10 +146,19 @@ _worker: Rewriter | None = None  # of this process, where it is a worker
 def _start(make: Make, threads: int) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which stops in its own time
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
     import torch
 
     torch.set_num_threads(threads)
     _worker = make()
+
+
+def _end_with_the_driver() -> None:
+    """A driver that is killed cannot tell its workers, which would wait for the next batch for ever, model and all."""
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
 
 
 def _rewrite(texts: Sequence[str]) -> Rewriting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.card import Card, RunFacts, pages_beside
 from dpbart.privacy.composition import Release, exactly
-from dpbart.privacy.ledger import Ledger
 from dpbart.privacy.mechanisms import Mechanism
 from dpbart.privacy.signing import read_private_key
 from dpbart.progress import progress
@@ -27,7 +27,7 @@ from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.tables import STANDARD, Table, open_table
 from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import Settings, Work, check_unfinished, open_work
+from dpbart.rewrite.work import Settings, Touched, Work, check_unfinished, open_work, touched
 from dpbart.rewrite.writers import Writer, open_writer
 
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
@@ -45,12 +45,8 @@ class Job:
     output: AbstractContextManager[Writer]
     account: Account
     documents: Mapping[str, int]  # of each person in the input
+    seen: Touched | None  # the input as it was looked at
     unfinished: bool = False  # whether there is a run to go on with
-
-    @property
-    def texts_alone(self) -> bool:
-        """Whether the output has no columns but the texts."""
-        return self.task.target == STANDARD or self.task.target.suffix.lower() == ".txt"
 
     def run(self, rewriter: Rewriter, engine: Engine | None = None) -> Card:
         """Rewrite every row, in order; the output appears whole, at the end, after its card.
@@ -79,7 +75,7 @@ class Job:
                 bar.advance(len(batch))
         seconds = time.monotonic() - began
         run = run_facts(
-            drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None, engine=engine.name
+            drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None, engine=engine.name, refused=0
         )
         return self._finished(rewriter, rows=done, recipe=recipe, run=run)
 
@@ -90,6 +86,8 @@ class Job:
             _settings(self, rewriter),
             run=self.account.run,
             resume=self.unfinished,
+            overwrite=self.task.overwrite,
+            seen=self.seen,
         ) as work:
             job = replace(self, account=replace(self.account, run=work.run))
             job.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
@@ -98,10 +96,14 @@ class Job:
                 job._fill_parts(rewriter, engine, work)
                 pace = (work.parts.rows - start, time.monotonic() - began)
                 card = job._write_output(rewriter, work, engine.name, *pace)
-            except BaseException:
+            except BaseException as error:
                 # Nothing is recorded and nothing safe, or it cannot be gone on with: then nothing is left behind.
                 if not (work.parts.rows or job.account.recorded()[1]) or self.task.source == STANDARD:
                     work.remove()
+                elif isinstance(error, KeyboardInterrupt) and not isinstance(
+                    error, Stopped
+                ):  # at once, or while merging
+                    raise Stopped(_how_to_go_on(work.parts.rows, self.rows, self.task)) from None
                 raise
             work.remove()
             return card
@@ -135,6 +137,7 @@ class Job:
 
     def _write_output(self, rewriter: Rewriter, work: Work, engine: str, drawn: int, seconds: float) -> Card:
         """All rows of the input, the new texts in place of the old ones."""
+        work.check_input()
         new = work.parts.read()
         with self.output as writer:
             for batch in self._rows_again(rewriter, work):
@@ -143,12 +146,14 @@ class Job:
                 writer.write(
                     released if self.task.policy is None else self.task.policy.with_labels(released, labels, self.table)
                 )
-            if work.digest(self.task.source) != work.input:
-                raise BadTable(
-                    f"{self.table.name} was changed while it was rewritten. Nothing was written; put it back."
-                )
+            work.check_input(again=True)
             run = run_facts(
-                drawn=drawn, seconds=seconds, settings=_settings(self, rewriter), output=writer.finish(), engine=engine
+                drawn=drawn,
+                seconds=seconds,
+                settings=_settings(self, rewriter),
+                output=writer.finish(),
+                engine=engine,
+                refused=work.refused,
             )
             return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe, run=run)
 
@@ -201,6 +206,7 @@ def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
     """
     if task.sign_key is not None:
         read_private_key(task.sign_key)  # a key that cannot sign is refused before the work, not after it
+    seen = touched(task.source)
     table = open_table(task.source, text_column=task.text_column)
     people, labels = task.people, task.policy
     if labels is not None:
@@ -224,13 +230,12 @@ def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
         Release.of(mechanism, private=private, label=_label_epsilon(task)),
         people,
         texts,
+        rows=rows,
         budget=None if task.person_budget is None else exactly(task.person_budget),
-        ledger=None if task.ledger is None else Ledger(task.ledger, create=True),
+        ledger=task.ledger,
         unfinished=unfinished,
     )
-    if rows is not None:
-        account.check_delta(rows=rows)
-    return Job(task, table, columns, rows, writer, account, documents, unfinished)
+    return Job(task, table, columns, rows, writer, account, documents, seen, unfinished)
 
 
 def _columns(task: Task, table: Table) -> tuple[str, ...]:
@@ -257,6 +262,8 @@ def _settings(job: Job, rewriter: Rewriter) -> Settings:
         "epsilon": str(release.epsilon),
         "delta": str(release.delta),
         "model": _model(rewriter),
+        "clip": rewriter.clip.name,
+        "columns and tokenizer": _small_files(rewriter),
         "length": rewriter.tokens.length,
         "decoding": rewriter.search.recipe,
         "batch size": rewriter.batch_size,
@@ -266,6 +273,13 @@ def _settings(job: Job, rewriter: Rewriter) -> Settings:
 
 def _model(rewriter: Rewriter) -> str:
     return f"{rewriter.bundle.name}@{rewriter.bundle.fingerprint}"
+
+
+def _small_files(rewriter: Rewriter) -> str:
+    """What a model is beside its weights, which its fingerprint tells."""
+    digest = hashlib.sha256(repr(tuple(rewriter.columns.kept)).encode())
+    digest.update((rewriter.bundle.folder / "tokenizer.json").read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _how_to_go_on(done: int, rows: int | None, task: Task) -> str:

@@ -3,7 +3,8 @@
 Actors of Ray's core, and not a Ray Data pipeline: the batches come one by one from a reader in the driver and must come
 back in order, a few at a time, before the next is read. Ray Data takes its whole input first, and keeps blocks in an
 object store that is spilled to disk when it is full: private text would get into temporary files. Small arguments of
-an actor's call travel in the call itself, and are gone after it.
+an actor's call travel in the call itself, and are gone after it; large ones lie in the store, which a Ray of our own
+never spills.
 
 Ray starts a dead actor anew and gives it its batch again; the answer comes to the driver once.
 """
@@ -11,6 +12,7 @@ Ray starts a dead actor anew and gives it its batch again; the answer comes to t
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 from collections import deque
@@ -30,6 +32,7 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray warns of a change to come
     "RAY_worker_niceness": "0",  # at Ray's 15, workers get next to nothing of a machine that does other work too
 }
+_NEVER_SPILL = {"automatic_object_spilling_enabled": False}  # to disk; the few batches in flight fill little
 
 
 class RayWorker:
@@ -76,8 +79,19 @@ class OnRay:
         count = self.workers or gpus or cpus
         threads = max(1, cpus // count)
         make_actor = ray.remote(max_restarts=-1, max_task_retries=MOST_DEATHS)(RayWorker)
-        each = make_actor.options(num_cpus=1, num_gpus=1 if gpus else 0)
+        each = make_actor.options(num_cpus=_share(cpus, count), num_gpus=_share(gpus, count))
         return [each.remote(self.make, threads) for _ in range(count)]
+
+
+def _share(held: int, workers: int) -> float:
+    """What of a CPU or GPU one worker gets: a whole one, or an even part where there are more workers than that.
+
+    An actor that asks for what is not there is never started, and Ray waits for it for ever.
+
+    >>> _share(4, 2), _share(1, 2), _share(3, 4), _share(0, 2)
+    (1.0, 0.5, 0.5, 0.0)
+    """
+    return 1 / math.ceil(workers / held) if held else 0.0
 
 
 @contextmanager
@@ -94,7 +108,9 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     try:
         if address is None:
-            ray.init(num_cpus=workers or usable_cores(), include_dashboard=False, **quiet)
+            # "local" and not nothing, which would join whatever Ray runs here or RAY_ADDRESS names.
+            cores = workers or usable_cores()
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, _system_config=_NEVER_SPILL, **quiet)
         else:
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -126,4 +142,8 @@ def _get(ray: Any, answer: Any) -> Rewriting:
         raise keeps_dying() from None
     except ray.exceptions.RayTaskError as error:  # its text may quote what the worker was given
         raise EngineFailed(f"a worker on Ray failed ({type(error.cause).__name__}). See Ray's own logs.") from None
+    except ray.exceptions.RayError as error:  # a machine lost, or out of memory, too often
+        raise EngineFailed(
+            f"Ray lost a batch ({type(error).__name__}). What is done is safe, go on with --resume."
+        ) from None
     return done

@@ -1,7 +1,7 @@
 """Who a row belongs to: the column that names people, or, where each text stands for itself, the texts.
 
-An id is compared as a word: 7 and "7" are one person, and so are "anna" and " anna ". Whoever is taken for one person
-though they are two is protected more than promised, and never less.
+An id is compared as a word: 7, 7.0 and "7" are one person, and so are "anna" and " anna ". Whoever is taken for one
+person though they are two is protected more than promised, and never less.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ class People:
 def _id(value: object) -> str:
     """A value as an id; empty where there is none.
 
-    >>> [_id(value) for value in (7, " 7 ", None, float("nan"), True)]
-    ['7', '7', '', '', 'true']
+    >>> [_id(value) for value in (7, 7.0, " 7 ", None, float("nan"), True)]
+    ['7', '7', '7', '', '', 'true']
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
+    if isinstance(value, float) and value.is_integer():  # a column of numbers with a gap holds 7 as 7.0
+        value = int(value)
     plain = json.dumps(value, sort_keys=True) if isinstance(value, bool | int | float | list | dict) else str(value)
     return _UNWRITABLE.sub("\ufffd", plain.strip())

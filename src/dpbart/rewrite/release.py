@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dpbart.errors import NotResumable
+from dpbart.errors import BudgetExceeded, NotResumable
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.parts import Drawn
 from dpbart.rewrite.work import Work
@@ -68,7 +68,16 @@ class Releases:
     def make_safe(self, *, recipe: str) -> None:
         """Check, record, release. Half of a part that was paid for and lost is no part, and is let go."""
         if self.drawn.texts and self.rows >= self.paid:
-            self.account.record(self.people, before=self.work.parts.rows, upto=self.rows)
+            self.work.check_input()  # texts of other rows than the run began with are not recorded, and not safe
+            if self.rows > self.paid:
+                self._record()
             self.work.parts.add(self.drawn, recipe=recipe)
             self.drawn, self.people = Drawn(), Counter()
         self.began = time.monotonic()
+
+    def _record(self) -> None:
+        try:
+            self.account.record(self.people, before=self.work.parts.rows, upto=self.rows)
+        except BudgetExceeded:
+            self.work.refuse(len(self.drawn.texts))
+            raise

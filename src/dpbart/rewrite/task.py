@@ -79,7 +79,14 @@ class Task:
         """What happens to the labels, if there are any."""
         if self.label_column is None or self.labels is None:
             return None
-        return Labels.of(self.label_column, self.labels, self.label_set)
+        asked = Labels.of(self.label_column, self.labels, self.label_set)
+        # Where the output has texts alone, no label is released, and none is paid for.
+        return Labels(asked.column, "drop") if self.texts_alone else asked
+
+    @property
+    def texts_alone(self) -> bool:
+        """Whether the output has no columns but the texts."""
+        return self.target == STANDARD or self.target.suffix.lower() == ".txt"
 
     @property
     def card_file(self) -> Path | None:

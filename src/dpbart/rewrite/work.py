@@ -8,6 +8,7 @@ of it goes when the output is there.
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import hmac
 import json
@@ -15,7 +16,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,23 +26,47 @@ from dpbart.rewrite.tables import STANDARD
 
 FORMAT = 1
 INPUT = "the input"
-_MANIFEST, _SECRET, _LOCK = "run.json", "secret", "lock"
+_MANIFEST, _SECRET, _LOCK, _REFUSED = "run.json", "secret", "lock", "refused"
 
 Settings = Mapping[str, object]
+Touched = tuple[int, ...]  # file, size and time of the last change: as long as these stay, so does the content
 
 
-@dataclass(frozen=True)
+@dataclass
 class Work:
     """A run's own folder, locked."""
 
     folder: Path
     run: str
     parts: Parts
+    source: Path
     input: str  # its keyed digest when the run began
+    touched: Touched | None  # when it was last known to be the same
 
-    def digest(self, source: Path) -> str:
-        """The keyed digest of a file."""
-        return _digest(self.folder, source)
+    def check_input(self, *, again: bool = False) -> None:
+        """Refuse an input that is another than when the run began. It is read again where it was touched, or if asked.
+
+        Raises:
+            BadTable: Says how to go on.
+        """
+        now = touched(self.source)
+        if (again or now != self.touched) and _digest(self.folder, self.source) != self.input:
+            raise BadTable(
+                f"{str(self.source)!r} was changed while it was rewritten. {self.parts.rows:,} texts from before are "
+                "safe, and the output is not written. Put the input back, and go on with --resume."
+            )
+        self.touched = now
+
+    @property
+    def refused(self) -> int:
+        """Texts that a budget has refused so far."""
+        file = self.folder / _REFUSED
+        return sum(map(int, file.read_text().split())) if file.is_file() else 0
+
+    def refuse(self, texts: int) -> None:
+        """Remember, for the card, that so many texts were refused."""
+        with suppress(OSError), (self.folder / _REFUSED).open("a") as file:
+            file.write(f"{texts}\n")
 
     def remove(self) -> None:
         """All of it; first what makes it a run, in case this is cut short."""
@@ -79,8 +104,19 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
     return resume
 
 
+def touched(source: Path) -> Touched | None:
+    """What tells that a file was changed, without reading it; None of standard input, and of a file that is gone."""
+    try:
+        held = None if source == STANDARD else source.stat()
+    except OSError:
+        return None
+    return None if held is None else (held.st_dev, held.st_ino, held.st_size, held.st_mtime_ns)
+
+
 @contextmanager
-def open_work(target: Path, source: Path, settings: Settings, *, run: str, resume: bool) -> Iterator[Work]:
+def open_work(
+    target: Path, source: Path, settings: Settings, *, run: str, resume: bool, overwrite: bool, seen: Touched | None
+) -> Iterator[Work]:
     """The folder of this run, made or found again, and locked as long as it is open.
 
     Args:
@@ -88,28 +124,62 @@ def open_work(target: Path, source: Path, settings: Settings, *, run: str, resum
         source: the input.
         settings: all that must not change in the middle of a run.
         run: a name for a new run.
-        resume: whether to go on with a run that is there; otherwise what is there is thrown away.
+        resume: whether to go on with the run that is there.
+        overwrite: whether a run or an output that is there may be thrown away.
+        seen: the input as it was `touched` when the run was planned.
 
     Raises:
         NotResumable: The input or a setting has changed; says which.
-        BadTable: Another run is writing this output, or the folder cannot be written.
+        BadTable: Another run is writing this output, or has done so since it was looked at; the input has changed
+            since then; or the folder cannot be written.
     """
     folder = folder_of(target)
-    try:
+    with _told(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise BadTable(f"{str(folder)!r} cannot be made: {error.strerror}.") from None
     with _locked(folder, target):
-        if resume and (folder / _MANIFEST).is_file():
-            run, digest = _checked(folder, source, settings)
-        else:
-            digest = _begin(folder, source, settings, run)
-        yield Work(folder, run, Parts(folder), digest)
+        _check_no_other(folder, target, resume=resume, overwrite=overwrite)
+        try:
+            with _told(folder):
+                _clear_half_written(folder, target)
+                run, digest = (_checked if resume else _begin)(folder, source, settings, run)
+            if touched(source) != seen:
+                raise BadTable(f"{str(source)!r} was changed after it was looked at. Give the same command again.")
+        except BaseException:
+            if not resume:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        yield Work(folder, run, Parts(folder), source, digest, seen)
+
+
+def _check_no_other(folder: Path, target: Path, *, resume: bool, overwrite: bool) -> None:
+    """Between a look at the place and the lock, another run may have come and gone: its work is not thrown away."""
+    unfinished = (folder / _MANIFEST).is_file()
+    if not unfinished if resume else not overwrite and (unfinished or target.exists()):
+        if not unfinished:
+            shutil.rmtree(folder, ignore_errors=True)  # made just now
+        raise BadTable(f"another run has written {str(target)!r} in the meantime. Look at it, or name another output.")
+
+
+def _clear_half_written(folder: Path, target: Path) -> None:
+    """Outputs that a run was killed in the middle of; the lock is ours, so nobody is writing one."""
+    name = Path(os.path.realpath(target)).name
+    for file in folder.parent.glob(f".{glob.escape(name)}.*.partial"):
+        file.unlink()
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = error.strerror or "the file system failed"
+        raise BadTable(f"{str(folder)!r} cannot be written: {problem}. Nothing was released.") from None
 
 
 @contextmanager
 def _locked(folder: Path, target: Path) -> Iterator[None]:
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    with _told(folder):
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,8 +194,9 @@ def _locked(folder: Path, target: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _begin(folder: Path, source: Path, settings: Settings, run: str) -> str:
-    """Throw away what is there, but for the lock, and write the new run down; gives the digest of the input."""
+def _begin(folder: Path, source: Path, settings: Settings, run: str) -> tuple[str, str]:
+    """Throw away what is there, but for the lock, and write the new run down; gives it and the input's digest."""
+    (folder / _MANIFEST).unlink(missing_ok=True)  # first: with it and without some parts, a run could seem to go on
     for file in folder.iterdir():
         if file.name != _LOCK:
             file.unlink()
@@ -141,10 +212,11 @@ def _begin(folder: Path, source: Path, settings: Settings, run: str) -> str:
         os.fsync(text.fileno())
     temporary.rename(folder / _MANIFEST)
     sync_folder(folder)
-    return digest
+    sync_folder(folder.parent)
+    return run, digest
 
 
-def _checked(folder: Path, source: Path, settings: Settings) -> tuple[str, str]:
+def _checked(folder: Path, source: Path, settings: Settings, _: str) -> tuple[str, str]:
     """The run that is there and the digest of its input; input and settings must be the same."""
     try:
         held = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ from dpbart.errors import BadParameter, BadTable
 from dpbart.rewrite.batches import Batch, fits_json
 from dpbart.rewrite.lines import DELIMITERS
 from dpbart.rewrite.parquet import read_schema
+from dpbart.rewrite.parts import sync_folder
 from dpbart.rewrite.schemas import schema_for
 from dpbart.rewrite.sinks import Delimited, JsonLines, Parquet, Sink, Texts
 from dpbart.rewrite.tables import STANDARD, Format, Table, format_of
@@ -120,6 +121,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
             os.fsync(handle.fileno())  # else a power cut could leave the name on an empty file
             handle.close()
             os.replace(partial_file, target)
+            sync_folder(target.parent)  # before a job throws away the parts that it was written from
 
 
 def _quietly(close: Callable[[], None]) -> None:

@@ -1,0 +1,53 @@
+"""The hooks with the real Hugging Face `datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import pytest
+
+from dpbart import Rewriter, Rewriting, batch_function, rewrite_frame
+from dpbart.models.bundle import Bundle
+
+
+class Numbered(Rewriter):
+    """A rewriter that gives every text it draws a number."""
+
+    drawn = 0
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        first, Numbered.drawn = Numbered.drawn, Numbered.drawn + len(texts)
+        return replace(super().rewrite(texts), texts=tuple(str(first + place) for place in range(len(texts))))
+
+
+@pytest.fixture(scope="module")
+def rewriter(tiny: Bundle) -> Rewriter:
+    return Numbered(**vars(Rewriter.load(str(tiny.folder), epsilon=500, delta=1e-3, beams=1, batch_size=4)))
+
+
+def test_map_rewrites_every_text_once_a_call(
+    rewriter: Rewriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a folder, so that `datasets` has a cache, which must not stand for a new draw."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    datasets.disable_progress_bars()
+    Numbered.drawn = 0
+    made = datasets.Dataset.from_dict({"n": list(range(10)), "text": ["a child"] * 9 + [None]})
+    made.save_to_disk(tmp_path / "notes")
+    notes = datasets.load_from_disk(tmp_path / "notes")
+    step = batch_function(rewriter)
+    drawn = [notes.map(step, batched=True, batch_size=4, load_from_cache_file=False) for _ in range(2)]
+    for new in drawn:
+        assert (new.column_names, list(new["n"])) == (["n", "text"], list(range(10)))
+    assert [text for new in drawn for text in new["text"]] == [str(number) for number in range(20)]
+    assert list(notes["text"]) == ["a child"] * 9 + [None]
+
+
+def test_a_frame_of_a_dataset_is_rewritten(rewriter: Rewriter) -> None:
+    frame = datasets.Dataset.from_dict({"n": [1, 2], "text": ["a child", None]}).to_pandas()
+    new = rewrite_frame(frame, rewriter)
+    assert list(new["n"]) == [1, 2]
+    assert all(isinstance(text, str) for text in new["text"])

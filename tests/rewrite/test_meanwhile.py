@@ -1,0 +1,290 @@
+"""What happens beside a run: the input changes, another run comes and goes, the disk fills up, Ctrl-C while merging."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbart import Rewriter, Rewriting
+from dpbart.errors import BadLedger, BadParameter, BadTable, BudgetExceeded, NotResumable
+from dpbart.models.bundle import Bundle
+from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.mechanisms import Gaussian
+from dpbart.rewrite import parts, release, work, writers
+from dpbart.rewrite.batches import Batch
+from dpbart.rewrite.engines import Answers, Inline
+from dpbart.rewrite.job import Job, plan
+from dpbart.rewrite.people import People
+from dpbart.rewrite.stopping import Stopped
+from dpbart.rewrite.tables import open_table
+from dpbart.rewrite.task import Task
+from dpbart.rewrite.work import Work, folder_of
+
+ROWS, PART = 40, 8
+
+
+class Marked(Rewriter):
+    """A rewriter whose model step gives the text back with a mark that never comes twice."""
+
+    def rewrite(self, texts: Sequence[str]) -> Rewriting:
+        new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
+        return Rewriting(new, self.mechanism.guarantee, "marked")
+
+
+@dataclass(frozen=True)
+class Rereading(Inline):
+    """Rewrites what stands in the file now: a reader would have a small file in its buffer."""
+
+    file: Path
+
+    def map(self, batches: Iterable[Batch]) -> Answers:
+        for batch in batches:
+            now = next(each for each in open_table(self.file).batches(len(batch)) if each.first == batch.first)
+            yield now, self.rewriter.rewrite(now.texts())
+
+
+@pytest.fixture
+def rewriter(tiny: Bundle, monkeypatch: pytest.MonkeyPatch) -> Marked:
+    monkeypatch.setattr(release, "PART_ROWS", PART)
+    return Marked(**vars(Rewriter.load(str(tiny.folder), epsilon=500, delta=1e-9, beams=1, batch_size=4)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "in.csv", range(10, 10 + ROWS))
+    return tmp_path
+
+
+def write_rows(file: Path, numbers: Sequence[int]) -> None:
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["who", "text"])
+        rows.writerows((f"p{number % 5}", f"text {number}") for number in numbers)
+
+
+def planned(folder: Path, rewriter: Rewriter, **changed: object) -> Job:
+    task = {"person_column": "who", "ledger": folder / "l.db", **changed}
+    return plan(Task(folder / "in.csv", folder / "out.csv", **task), rewriter.mechanism)  # type: ignore[arg-type]
+
+
+def texts_of(folder: Path) -> list[str]:
+    with (folder / "out.csv").open(newline="") as out:
+        return [" ".join(row["text"].split()[:2]) for row in csv.DictReader(out)]
+
+
+def after_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
+    """Do something when so many parts are safe."""
+    real = parts.Parts.add
+
+    def add(self: parts.Parts, drawn: parts.Drawn, *, recipe: str) -> None:
+        real(self, drawn, recipe=recipe)
+        if self.rows == number * PART:
+            act()
+
+    monkeypatch.setattr(parts.Parts, "add", add)
+
+
+def test_a_run_that_came_and_went_is_not_written_over(rewriter: Marked, folder: Path) -> None:
+    """Both were planned while there was no output; loading a model can take longer than another's whole run."""
+    first, second = planned(folder, rewriter), planned(folder, rewriter)
+    first.run(rewriter)
+    written = (folder / "out.csv").read_bytes()
+    with pytest.raises(BadTable, match="another run has written .* in the meantime"):
+        second.run(rewriter)
+    assert (folder / "out.csv").read_bytes() == written
+    assert Ledger(folder / "l.db").summary().texts == ROWS
+    assert not folder_of(folder / "out.csv").exists()
+
+
+def test_a_run_that_came_and_died_is_not_thrown_away(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = planned(folder, rewriter), planned(folder, rewriter)
+    with monkeypatch.context() as patched:
+        after_part(patched, 2, lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            first.run(rewriter)
+    with pytest.raises(BadTable, match="another run has written"):
+        second.run(rewriter)
+    resumed, late = planned(folder, rewriter, resume=True), planned(folder, rewriter, resume=True)
+    resumed.run(rewriter)
+    with pytest.raises(BadTable, match="another run has written"):  # and not all drawn anew
+        late.run(rewriter)
+    assert Ledger(folder / "l.db").summary().texts == ROWS
+
+
+def test_an_input_that_changes_before_the_run_is_refused(rewriter: Marked, folder: Path) -> None:
+    """People, and delta below one over their number, were counted in another file."""
+    job = planned(folder, rewriter)
+    write_rows(folder / "in.csv", range(2 * ROWS))
+    with pytest.raises(BadTable, match="in.csv' was changed after it was looked at. Give the same command again"):
+        job.run(rewriter)
+    assert not folder_of(folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize("number", [2, ROWS // PART])
+def test_an_input_that_changes_on_the_way_spoils_nothing(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A text drawn from a changed file would be written into the row of somebody else once the file is put back."""
+    with monkeypatch.context() as patched:
+        after_part(patched, number, lambda: write_rows(folder / "in.csv", range(50, 50 + ROWS)))
+        with pytest.raises(BadTable, match=f"in.csv' was changed while .* {number * PART} texts from before are safe"):
+            planned(folder, rewriter).run(rewriter, Rereading(rewriter, folder / "in.csv"))
+    assert not (folder / "out.csv").exists()
+    assert Ledger(folder / "l.db").summary().texts == number * PART
+    write_rows(folder / "in.csv", range(10, 10 + ROWS))
+    planned(folder, rewriter, resume=True).run(rewriter)
+    assert texts_of(folder) == [f"text {number}" for number in range(10, 10 + ROWS)]
+
+
+def test_texts_that_a_budget_refused_are_on_the_card(rewriter: Marked, folder: Path) -> None:
+    job = planned(folder, rewriter)
+    Ledger(folder / "l.db").set_limit(Decimal(2000), "p0")
+    with pytest.raises(BudgetExceeded, match="'p0' has epsilon"):
+        job.run(rewriter)
+    Ledger(folder / "l.db").set_limit(None, "p0")
+    card = planned(folder, rewriter, resume=True).run(rewriter)
+    assert card.run.refused == PART
+    assert json.loads((folder / "out.csv.card.json").read_text())["run"]["refused"] == PART
+    assert Ledger(folder / "l.db").summary().texts == ROWS
+
+
+def test_ctrl_c_while_merging_says_how_to_go_on(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(self: parts.Parts) -> Iterator[tuple[str, str | None]]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts.Parts, "read", press)
+        with pytest.raises(Stopped, match="40 of 40 texts are safe. To go on, give the same command with --resume"):
+            planned(folder, rewriter).run(rewriter)
+    planned(folder, rewriter, resume=True).run(rewriter)
+    assert len(texts_of(folder)) == ROWS
+
+
+def test_an_output_killed_in_the_middle_is_cleared_away(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        after_part(patched, 2, lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            planned(folder, rewriter).run(rewriter)
+    half, other = folder / ".out.csv.0a1b2c3d.partial", folder / ".in.csv.0a1b2c3d.partial"
+    half.write_text("half")
+    other.write_text("somebody's")
+    planned(folder, rewriter, resume=True).run(rewriter)
+    assert (half.exists(), other.exists()) == (False, True)
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(work, "sync_folder", full)
+    with pytest.raises(BadTable, match="cannot be written: No space left on device. Nothing was released"):
+        planned(folder, rewriter).run(rewriter)
+    assert not folder_of(folder / "out.csv").exists()
+
+
+def test_another_clip_or_tokenizer_is_another_model(
+    tiny_copy: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "PART_ROWS", PART)
+
+    def load() -> Marked:
+        return Marked(**vars(Rewriter.load(str(tiny_copy), epsilon=500, delta=1e-9, beams=1, batch_size=4)))
+
+    with monkeypatch.context() as patched:
+        after_part(patched, 2, lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            planned(folder, load()).run(load())
+    Bundle.at(tiny_copy).record(figures={}, clip=0.25)
+    with pytest.raises(NotResumable, match=r"changed: clip \(value:0.5, now value:0.25\)"):
+        planned(folder, load(), resume=True).run(load())
+    Bundle.at(tiny_copy).record(figures={}, clip=0.5)
+    (tiny_copy / "tokenizer.json").write_text((tiny_copy / "tokenizer.json").read_text() + " ")
+    with pytest.raises(NotResumable, match="changed: columns and tokenizer"):
+        planned(folder, load(), resume=True).run(load())
+
+
+def test_a_copied_folder_draws_no_second_text_for_one_payment(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        after_part(patched, 2, lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            planned(folder, rewriter).run(rewriter)
+    shutil.copytree(folder_of(folder / "out.csv"), folder_of(folder / "copy.csv"))
+    task = Task(folder / "in.csv", folder / "copy.csv", person_column="who", ledger=folder / "l.db", resume=True)
+
+    class Overtaken(Inline):
+        """Both begin where the copy was made; then the original goes ahead."""
+
+        def map(self, batches: Iterable[Batch]) -> Answers:
+            planned(folder, rewriter, resume=True).run(rewriter)
+            yield from super().map(batches)
+
+    with pytest.raises(BadLedger, match="must record rows after 40, got 16. Was its folder copied"):
+        plan(task, rewriter.mechanism).run(rewriter, Overtaken(rewriter))
+
+
+def test_a_refused_plan_makes_no_ledger(folder: Path) -> None:
+    for mechanism, budget, kind in (
+        (Gaussian(500, 0.4), None, BadParameter),
+        (Gaussian(500, 1e-9), 600.0, BudgetExceeded),
+    ):
+        task = Task(
+            folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", person_budget=budget
+        )
+        with pytest.raises(kind):
+            plan(task, mechanism)
+        assert sorted(file.name for file in folder.iterdir()) == ["in.csv"]
+
+
+def test_labels_that_are_not_written_are_not_paid_for(rewriter: Marked, folder: Path) -> None:
+    (folder / "in.csv").write_text("who,text,ill\nanna,a,yes\nben,b,no\n")
+    task = Task(
+        folder / "in.csv", folder / "out.txt", label_column="ill", labels="randomize:2", label_set=("yes", "no")
+    )
+    card = plan(task, rewriter.mechanism).run(rewriter)
+    assert (card.guarantee.epsilon, card.label_epsilon) == (500, 0)
+    assert card.labels == "dropped: column 'ill' is not in the output"
+
+
+def test_the_output_is_safe_before_its_parts_go(
+    rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could take both."""
+    order: list[str] = []
+
+    def noted(what: str, real: Callable[..., object]) -> Callable[..., None]:
+        def act(*args: object) -> None:
+            order.append(what)
+            real(*args)
+
+        return act
+
+    monkeypatch.setattr(os, "replace", noted("named", os.replace))
+    monkeypatch.setattr(writers, "sync_folder", lambda synced: order.append(f"synced {synced == folder}"))
+    monkeypatch.setattr(Work, "remove", noted("removed", Work.remove))
+    planned(folder, rewriter).run(rewriter)
+    assert order[-3:] == ["named", "synced True", "removed"]
+
+
+def test_a_number_is_the_same_person_with_and_without_a_point(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"who": 7, "text": "a"}\n{"who": 7.0, "text": "b"}\n{"who": "7", "text": "c"}\n')
+    assert People("who").count(open_table(file)) == {"7": 3}
