@@ -68,7 +68,7 @@ def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, 
     assert "left of 950; this release needs 1000. Nothing of it was recorded or released." in done.stderr
     assert ledger.read_bytes() == content
     assert not (tmp_path / "again.csv").exists()
-    run("budget", "limit", ledger, 2000, "--person", "anna")
+    run("budget", "limit", ledger, 2000, "--person", " anna ")  # as a file's blanks do not count either
     run("budget", "limit", ledger, 1000)
     done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
     assert done.exit_code == 0, done.stderr
@@ -137,3 +137,13 @@ def test_a_limit_must_be_a_number(tmp_path: Path, epsilon: str, message: str) ->
     done = run("budget", "limit", tmp_path / "l.db", "--", epsilon)
     assert done.exit_code == 1
     assert message in done.stderr or "greater than 0" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("show",), ("limit", "100")])
+@pytest.mark.parametrize("person", ["", "  "])
+def test_an_empty_id_is_not_everybody(tmp_path: Path, command: tuple[str, ...], person: str) -> None:
+    name, *more = command
+    done = run("budget", name, tmp_path / "l.db", *more, "--person", person)
+    assert done.exit_code == 1
+    assert "--person must name a person, got an empty id" in done.stderr
+    assert not (tmp_path / "l.db").exists()

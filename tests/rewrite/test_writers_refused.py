@@ -48,7 +48,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_batch(tmp_path: Pa
     assert copy_refusal(source, tmp_path / "folder.csv") == "'folder.csv' is a directory. Name a file in it."
     assert "must be one of .csv, .tsv," in copy_refusal(source, tmp_path / "out.xlsx")
     assert copy_refusal(source, tmp_path / ("o" * 250 + ".csv")).endswith(
-        "cannot be written: File name too long. Nothing was left behind."
+        "cannot be written: File name too long. Nothing half-written was left behind."
     )
 
 

@@ -86,13 +86,15 @@ def test_nothing_stands_under_the_name_until_all_is_written(tmp_path: Path) -> N
     assert names(tmp_path) == ["in.csv", "out.csv"]
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", "a", ""]])
-    synced: list[tuple[int, bool]] = []
+    synced: list[tuple[int, bool]] = []  # which file or folder, and whether the output had its name then
     target = tmp_path / "out.csv"
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, target.exists())))
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_ino, target.exists())))
     copy(source, target)
-    assert synced == [(target.stat().st_size, False)]
+    assert synced == [(target.stat().st_ino, False), (tmp_path.stat().st_ino, True)]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -106,7 +108,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
 
     monkeypatch.setattr(os, "fsync", full)
     assert copy_refusal(source, tmp_path / f"out{ending}") == (
-        f"'out{ending}' cannot be written: No space left on device. Nothing was left behind."
+        f"'out{ending}' cannot be written: No space left on device. Nothing half-written was left behind."
     )
 
 
@@ -115,7 +117,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_nothing(tmp_path: Path, endin
     source = write_plainly(tmp_path / "in.csv", [[str(n), f"{SECRET} {n * n}", ""] for n in range(3000)])
     with at_most_bytes(10_000):
         assert copy_refusal(source, tmp_path / f"out{ending}") == (
-            f"'out{ending}' cannot be written: File too large. Nothing was left behind."
+            f"'out{ending}' cannot be written: File too large. Nothing half-written was left behind."
         )
 
 

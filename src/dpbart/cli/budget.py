@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from dpbart.privacy.ledger import Entry, Ledger
 
 
+def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """An id as `dpbart rewrite` compares it. An empty one is nobody's, and to a ledger it means everybody."""
+    if given is not None and not given.strip():
+        from dpbart.errors import BadParameter
+
+        raise BadParameter("--person must name a person, got an empty id. Leave it out for everybody.")
+    return None if given is None else given.strip()
+
+
 @click.group()
 def budget() -> None:
     """Show and limit what people have spent, as a ledger has it."""
@@ -20,7 +29,7 @@ def budget() -> None:
 
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
-@click.option("--person", help="Show one person: every run, and what is left.")
+@click.option("--person", callback=_person, help="Show one person: every run, and what is left.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(ledger: Path, person: str | None, as_json: bool) -> None:
     """What a ledger holds: its runs and who has spent most, or all of one person.
@@ -49,7 +58,7 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
 @click.argument("epsilon")
-@click.option("--person", help="For this person alone; everybody else by default.")
+@click.option("--person", callback=_person, help="For this person alone; everybody else by default.")
 def limit(ledger: Path, epsilon: str, person: str | None) -> None:
     """Set the most EPSILON that a person may spend in all; 'none' takes the limit away.
 

@@ -137,7 +137,7 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         problem = error.strerror or "the file system failed"
-        raise BadTable(f"{str(path)!r} cannot be written: {problem}. Nothing was left behind.") from None
+        raise BadTable(f"{str(path)!r} cannot be written: {problem}. Nothing half-written was left behind.") from None
 
 
 def _sink(format: Format, like: Table, columns: list[str]) -> Callable[[BinaryIO], Sink]:
