@@ -33,7 +33,7 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def rewritten(tiny: Bundle, folder: Path, *args: object) -> Path:
-    (folder / "in.csv").write_text("who,text,<b>x</b>\nanna,a child,1\nben,a song,2\n")
+    (folder / "in.csv").write_text("who,text,<b>x</b>\nanna,a child,1\nben,a song,2\nanna,a boat,2\n")
     model = ("--model", tiny.folder, "--beams", 1, "--overwrite")
     done = run("rewrite", folder / "in.csv", folder / "out.csv", *model, *args)
     assert done.exit_code == 0, done.stderr
@@ -42,10 +42,10 @@ def rewritten(tiny: Bundle, folder: Path, *args: object) -> Path:
 
 RUNS: list[tuple[object, ...]] = [
     ("-e", 500),
-    ("-e", 50, "--mechanism", "laplace", "--person-column", "who", "--person-budget", 60),
+    ("-e", 50, "--mechanism", "laplace", "--person-column", "who", "--person-budget", 100),
     ("-e", 500, "--replay-seed", 1),
     ("--mechanism", "none"),
-    ("-e", 9, "--labels", "randomize:1", "--label-column", "<b>x</b>", "--label-set", "1,2"),
+    ("-e", 9, "--labels", "randomize:1", "--label-column", "<b>x</b>", "--label-set", "1,2", "--person-column", "who"),
 ]
 
 
@@ -68,12 +68,12 @@ def test_a_signed_card_is_checked(tiny: Bundle, tmp_path: Path, keys: tuple[Path
     card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0])
     done = run("card", "verify", card, "--key", keys[1], "--output", tmp_path / "out.csv")
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[1:] == [
+    assert done.stdout.splitlines()[2:] == [
         "signature  holds  fits the key given",
         "output     holds  is the file of this card",
     ]
     assert "whose it is was not checked, pass --key" in run("card", "verify", card).stdout
-    assert json.loads(run("card", "verify", card, "--json").stdout)[1]["held"] is True
+    assert json.loads(run("card", "verify", card, "--json").stdout)[2]["held"] is True
 
 
 def _weaker(card: dict[str, dict[str, float]]) -> None:
@@ -84,18 +84,27 @@ def _stronger(card: dict[str, dict[str, float]]) -> None:
     card["guarantee"]["epsilon"] = 400.0
 
 
+def _alone(card: dict[str, dict[str, dict[str, float]]]) -> None:
+    card["person"]["guarantee"]["epsilon"] = 500.0
+
+
 def _fewer(card: dict[str, object]) -> None:
     card["rows"] = 1
 
 
 @pytest.mark.parametrize(
     ("change", "failing"),
-    [(_weaker, ["noise", "signature"]), (_stronger, ["noise", "signature"]), (_fewer, ["signature"])],
+    [
+        (_weaker, ["noise", "person", "signature"]),
+        (_stronger, ["noise", "signature"]),
+        (_alone, ["person", "signature"]),
+        (_fewer, ["signature"]),
+    ],
 )
 def test_a_changed_card_fails(
     tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path], change: Callable[[object], None], failing: list[str]
 ) -> None:
-    card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0])
+    card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0], "--person-column", "who")
     held = json.loads(card.read_text())
     change(held)
     card.write_text(json.dumps(held))

@@ -21,7 +21,8 @@ def card() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None, as_json: bool) -> None:
-    """Check that the noise gives what is promised, the signature, and the output; exit status 1 if one fails.
+    """Check that the noise gives what is promised to a text and to a person, the signature, and the output; exit
+    status 1 if one fails.
 
     \b
         dpbart card verify private.csv.card.json --output private.csv --key public.pem

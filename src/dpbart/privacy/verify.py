@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import BadTable
+from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.calibration import gaussian_delta
 from dpbart.privacy.card import FORMAT
+from dpbart.privacy.composition import Release, compose, exactly
 from dpbart.privacy.signing import SIGNATURE, read_public_key, signed_by
 
 _ROUNDING = 1 + 1e-9  # of figures that were floats
+_NO_PROMISE = "the card promises nothing: NOT PRIVATE"
+_NO_SENSE = "the card lacks figures, or they make no sense"
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,13 @@ class Check:
 
 
 def verify(file: Path, *, key: Path | None = None, output: Path | None = None) -> list[Check]:
-    """Check a card's arithmetic, its signature, and the output that it belongs to.
+    """Check a card's arithmetic (of a text, and of a person's texts), its signature, and the output it belongs to.
 
     Raises:
         BadTable: The card or the output cannot be read.
     """
     card = _read(file)
-    return [_noise(card), _signature(card, key), _output(card, output)]
+    return [_noise(card), _person(card), _signature(card, key), _output(card, output)]
 
 
 def _read(file: Path) -> Mapping[str, Any]:
@@ -51,7 +54,7 @@ def _noise(card: Mapping[str, Any]) -> Check:
     try:
         noise, promised = card["noise"], card["guarantee"]
         if not card["private"] or promised["epsilon"] is None:
-            return Check("noise", None, "the card promises nothing: NOT PRIVATE")
+            return Check("noise", None, _NO_PROMISE)
         epsilon = (promised["epsilon"] - card["label_epsilon"]) * _ROUNDING
         if noise["mechanism"] == "gaussian":
             sigma = noise["scale"] / noise["sensitivity_l2"] * _ROUNDING
@@ -59,10 +62,26 @@ def _noise(card: Mapping[str, Any]) -> Check:
         else:
             held = noise["scale"] * epsilon * _ROUNDING >= noise["sensitivity_l1"]
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return Check("noise", False, "the card lacks figures, or they make no sense")
+        return Check("noise", False, _NO_SENSE)
     return Check(
         "noise", held, f"a scale of {noise['scale']:.6g} {'gives' if held else 'does NOT give'} what is promised"
     )
+
+
+def _person(card: Mapping[str, Any]) -> Check:
+    """Whether so many texts of one person come together to what is stated for a person."""
+    try:
+        noise, one, person = card["noise"], card["guarantee"], card["person"]
+        if not card["private"] or one["epsilon"] is None:
+            return Check("person", None, _NO_PROMISE)
+        multiplier = noise["scale"] / noise["sensitivity_l2"] if noise["mechanism"] == "gaussian" else None
+        budget = (exactly(one["epsilon"]), exactly(one["delta"]))
+        least = compose({Release(*budget, multiplier, exactly(card["label_epsilon"])): person["most_texts"]}).guarantee
+        promised, texts = person["guarantee"], person["most_texts"]
+        held = promised["epsilon"] * _ROUNDING >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
+    except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
+        return Check("person", False, _NO_SENSE)
+    return Check("person", held, f"{texts} of a person's texts {'have' if held else 'do NOT have'} what is promised")
 
 
 def _signature(card: Mapping[str, Any], key: Path | None) -> Check:
