@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from click.testing import CliRunner
 
@@ -14,13 +15,25 @@ from dpbart.cli import cli
 REPOSITORY = Path(__file__).parent.parent
 
 
-def test_the_page_of_commands_is_current() -> None:
-    spec = importlib.util.spec_from_file_location("make_commands", REPOSITORY / "docs" / "make_commands.py")
+def script_of_the_docs(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert (REPOSITORY / "docs" / "commands.md").read_text() == module.page(), "run 'make docs'"
+    return module
+
+
+def test_the_page_of_commands_is_current() -> None:
+    page = script_of_the_docs("make_commands").page()
+    assert (REPOSITORY / "docs" / "commands.md").read_text() == page, "run 'make docs'"
+
+
+def test_the_tables_of_results_are_of_the_scores_beside_them() -> None:
+    shown = (REPOSITORY / "docs" / "results.md").read_text().splitlines()
+    made = script_of_the_docs("make_results").tables().splitlines()
+    assert len([line for line in made if line.startswith("| mini")]) > 10
+    assert [line for line in made if line not in shown] == [], "run 'python docs/make_results.py'"
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
