@@ -267,6 +267,7 @@ class TestPlan:
             ("[[data]]", "[data]", "must be tables"),
             ("models =", "models", "is not TOML"),
             ('name = "linear"', 'name = "linear"\ndata = ["pears"]', "names 'pears', which the experiment has not"),
+            ('name = "linear"', 'name = "linear"\nsettings = ["dp"]', "must be of original, rewrite-no-dp, rewrite-dp"),
         ],
     )
     def test_what_is_wrong_is_named(self, plan: Plan, tmp_path: Path, before: str, after: str, message: str) -> None:
@@ -275,6 +276,13 @@ class TestPlan:
         file.write_text(file.read_text().replace(before, after))
         with pytest.raises(BadParameter, match=message):
             read_plan(str(file))
+
+    @pytest.mark.parametrize("settings", [["original"], ["rewrite-no-dp", "rewrite-dp"]])
+    def test_a_classifier_can_be_kept_to_some_settings(self, plan: Plan, tmp_path: Path, settings: list[str]) -> None:
+        file = tmp_path / "plan.toml"
+        file.write_text(file.read_text().replace('name = "linear"', f'name = "linear"\nsettings = {settings}'))
+        told = read_plan(str(file))
+        assert [each.name for each in told.settings() if told.classifiers[0].judges(each)] == settings
 
     def test_a_plan_that_is_not_there_lists_the_presets(self) -> None:
         with pytest.raises(BadParameter, match="Give a TOML file, or one of mini, paper"):

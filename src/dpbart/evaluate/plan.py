@@ -19,6 +19,7 @@ else:
 
 PRESETS = Path(__file__).parent / "presets"
 KINDS = ("encoder", "linear")
+SETTINGS = ("original", "rewrite-no-dp", "rewrite-dp")
 
 _Built = TypeVar("_Built")
 
@@ -60,8 +61,8 @@ class MechanismChoice:
 class ClassifierChoice:
     """A classifier and its settings.
 
-    `data`, `models`, `mechanisms` and `epsilons` narrow where it is used: everywhere, unless told. What is rewritten
-    without noise has the mechanism of every other, and the original has all of them.
+    `data`, `settings`, `models`, `mechanisms` and `epsilons` narrow where it is used: everywhere, unless told. What is
+    rewritten without noise has the mechanism of every other, and the original has all of them.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class ClassifierChoice:
     weight_decay: float = 0.001
     weighted: bool = False
     data: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     mechanisms: tuple[str, ...] = ()
     epsilons: tuple[float, ...] = ()
@@ -87,6 +89,10 @@ class ClassifierChoice:
             )
         if not self.learning_rates or not self.seeds:
             raise BadParameter(f"the classifier '{self.name}' must have a learning rate and a seed, got none.")
+        for setting in set(self.settings) - set(SETTINGS):
+            raise BadParameter(
+                f"settings of the classifier '{self.name}' must be of {', '.join(SETTINGS)}, got {setting!r}."
+            )
 
     @property
     def trainings(self) -> int:
@@ -94,8 +100,10 @@ class ClassifierChoice:
         return 2 if self.kind == "linear" else len(self.learning_rates) + len(self.seeds)
 
     def judges(self, setting: Setting) -> bool:
-        """The original is judged wherever its data set is."""
+        """The original is judged wherever its data set is, unless the settings say otherwise."""
         if self.data and setting.data.name not in self.data:
+            return False
+        if self.settings and setting.name not in self.settings:
             return False
         if setting.model is None:
             return True
@@ -118,9 +126,10 @@ class Setting:
 
     @property
     def name(self) -> str:
+        original, no_dp, dp = SETTINGS
         if self.model is None:
-            return "original"
-        return "rewrite-no-dp" if self.epsilon == math.inf else "rewrite-dp"
+            return original
+        return no_dp if self.epsilon == math.inf else dp
 
     def __str__(self) -> str:
         if self.model is None:
