@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,11 +113,28 @@ def test_the_vocabulary_is_of_the_train_part_alone(monkeypatch: pytest.MonkeyPat
     assert fitted == list(TRAIN.texts)
 
 
-def test_a_bundled_encoder_reads_as_many_tokens_as_it_has_positions() -> None:
-    _, reader = load_encoder("mini", labels=2, length=128)
-    assert reader.length == 20
-    assert len(reader.read(["word " * 100])[0]) == 20
-    assert load_encoder("mini", labels=2, length=8)[1].length == 8
+def test_a_text_longer_than_the_encoders_positions_is_read_in_pieces() -> None:
+    """mini has 20 positions; here the word that tells the label comes after 30 tokens."""
+    train, valid, test = (
+        Part(tuple(f"{'well ' * 30}{text}" for text in part.texts), part.labels) for part in (TRAIN, VALID, TEST)
+    )
+    done = FAST.label(train, valid, test.texts)
+    assert score(test.labels, done.predicted).macro_f1 == 1
+    short = replace(FAST, length=20).label(train, valid, test.texts)
+    assert score(test.labels, short.predicted).macro_f1 < 0.7  # it has not seen the word
+
+
+@pytest.mark.parametrize("words", [5, 15, 40])
+def test_pieces_of_padding_change_nothing(tiny: Bundle, words: int) -> None:
+    """tiny has 12 positions."""
+    model, reader = load_encoder(str(tiny.folder), labels=2, length=128)
+    text, long = reader.read(["a child " * words, "the old captain " * 30])
+    model.eval()
+    with torch.inference_mode():
+        alone = model(*reader.pad([text], torch.device("cpu")))
+        beside = model(*reader.pad([text, long], torch.device("cpu")))[:1]
+    assert torch.isfinite(beside).all()
+    assert torch.allclose(alone, beside, atol=1e-5)
 
 
 def test_an_encoder_may_be_a_directory(tiny: Bundle) -> None:

@@ -50,7 +50,7 @@ class EncoderClassifier:
     encoder: str = "mini"
     learning_rate: float = 5e-4
     batch_size: int = 32
-    length: int = 128  # tokens of a text, at most; mini has 20 positions
+    length: int = 128  # tokens of a text, at most
     epochs: int = 50  # at most
     patience: int = 5  # epochs
     weight_decay: float = 0.001

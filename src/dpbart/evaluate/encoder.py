@@ -20,7 +20,7 @@ Ids = list[list[int]]
 
 
 class TextReader:
-    """Texts to ids, cut to what the encoder can read."""
+    """Texts to ids, cut to a length."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, length: int) -> None:
         self.tokenizer, self.length = tokenizer, length
@@ -40,18 +40,25 @@ class TextReader:
 
 
 class LabelModel(torch.nn.Module):
-    """Ids to a score for each label."""
+    """Ids to a score for each label. What is longer than the encoder's window is read in pieces of that length."""
 
-    def __init__(self, encoder: torch.nn.Module, width: int, labels: int, dropout: float = 0.1) -> None:
+    def __init__(self, encoder: torch.nn.Module, width: int, labels: int, *, window: int, dropout: float = 0.1) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.window = encoder, window
         self.head = torch.nn.Sequential(
             torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(width, labels)
         )
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # (batch, positions, width)
-        weight = mask.unsqueeze(-1).to(hidden.dtype)  # (batch, positions, 1)
+        batch, longest = ids.shape
+        window = min(self.window, longest)
+        fill = (0, -longest % window)  # to whole pieces
+        ids, mask = (torch.nn.functional.pad(each, fill) for each in (ids, mask))  # (batch, pieces x window)
+        pieces, seen = ids.view(-1, window), mask.view(-1, window)  # (batch x pieces, window)
+        seen = torch.where(seen.any(1, keepdim=True), seen, 1)  # a piece of padding must see something, and counts 0
+        hidden = self.encoder(input_ids=pieces, attention_mask=seen).last_hidden_state
+        hidden = hidden.reshape(batch, ids.shape[1], -1)  # (batch, pieces x window, width)
+        weight = mask.unsqueeze(-1).to(hidden.dtype)  # (batch, pieces x window, 1)
         mean = (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)  # (batch, width)
         scores: torch.Tensor = self.head(mean)  # (batch, labels)
         return scores
@@ -63,7 +70,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
     Args:
         name: "mini" needs no network.
         labels: How many there are to tell apart.
-        length: Tokens of a text to read, at most; fewer where the encoder has fewer positions (mini: 20).
+        length: Tokens of a text to read, at most; an encoder with fewer positions (mini: 20) reads them in pieces.
 
     Raises:
         NotPrepared: If it cannot be loaded.
@@ -82,9 +89,8 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
         ) from error
     if config.is_encoder_decoder:
         model = model.get_encoder()
-    positions = int(getattr(config, "max_position_embeddings", length))
-    reader = TextReader(tokenizer, min(length, positions, int(tokenizer.model_max_length)))
-    return LabelModel(model, int(config.hidden_size), labels), reader
+    window = min(int(getattr(config, "max_position_embeddings", length)), int(tokenizer.model_max_length))
+    return LabelModel(model, int(config.hidden_size), labels, window=window), TextReader(tokenizer, length)
 
 
 def weights_of(name: str) -> str:
