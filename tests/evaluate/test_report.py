@@ -28,6 +28,18 @@ def test_the_table_in_latex() -> None:
     assert "\n".join(table.as_latex() for table in tables) == (STORED / "table.tex").read_text()
 
 
+def test_originals_alone_have_their_line() -> None:
+    originals = [each for each in read_results(STORED) if each.model is None and each.data == "atis"]
+    (table,) = paper_tables(originals)
+    assert table.header == ("system", "measure", "original")
+    assert [row[:2] for row in table.rows] == [
+        ("no rewriting", "F1"),
+        ("", "F1, labels shuffled"),
+        ("most frequent label", "F1"),
+    ]
+    assert table.rows[0][2].startswith("0.71")
+
+
 def test_the_tables_of_samples() -> None:
     assert sample_tables(read_samples(STORED)) == (STORED / "samples.md").read_text()
 

@@ -64,8 +64,12 @@ def _grid(results: list[Result]) -> Grid:
         rows.append(("", "BLEU", "", *(_number(at[b].bleu, 1) if b in at else "" for b in budgets)))
         shuffled = [_number(at[b].shuffled_f1, 2) if b in at else "" for b in budgets]
         rows.append(("", "F1, labels shuffled", _number(original.shuffled_f1, 2) if original else "", *shuffled))
+    if original is not None and not shown:
+        rows.append(("no rewriting", "F1", _f1(original)))
+        rows.append(("", "F1, labels shuffled", _number(original.shuffled_f1, 2)))
     alone = {each.epsilon: each.label_only_f1 for each in shown}
-    rows.append(("label alone, no text", "F1", "", *(_number(alone.get(budget), 2) for budget in budgets)))
+    if budgets:
+        rows.append(("label alone, no text", "F1", "", *(_number(alone.get(budget), 2) for budget in budgets)))
     guess = _number(first.majority_f1, 2)
     rows.append(("most frequent label", "F1", guess, *(guess for _ in budgets)))
     header = ("system", "measure", "original", *("∞" if math.isinf(b) else f"{b:,g}" for b in budgets))
