@@ -30,7 +30,7 @@ def test_the_table_in_latex() -> None:
 
 def test_originals_alone_have_their_line() -> None:
     originals = [each for each in read_results(STORED) if each.model is None and each.data == "atis"]
-    (table,) = paper_tables(originals)
+    table = paper_tables(originals)[0]
     assert table.header == ("system", "measure", "original")
     assert [row[:2] for row in table.rows] == [
         ("no rewriting", "F1"),
