@@ -1,10 +1,9 @@
 """Ray with 2 workers against local with 2 workers on 3,000 rows, start-up aside; local with 1 worker, and 2 threads.
 
 The time runs from the first answer to the last, so that loading models and starting Ray do not count. Threads are no
-engine of the package: they are here to see why.
+engine of the package, and stand here for comparison.
 
-    python benchmarks/engines.py              # all, with the bar
-    python benchmarks/engines.py threads 600  # 2 processes against 2 threads alone, with so many rows
+    python benchmarks/engines.py
 """
 
 from __future__ import annotations
@@ -48,44 +47,32 @@ class Threads:
                     yield first, future.result()
 
 
-def batches(rows: int) -> Iterator[Batch]:
-    for first in range(1, rows + 1, SIZE):
-        yield Rows(first, "text", [{"text": TEXT}] * min(SIZE, rows + 1 - first))
+def batches() -> Iterator[Batch]:
+    for first in range(1, ROWS + 1, SIZE):
+        yield Rows(first, "text", [{"text": TEXT}] * min(SIZE, ROWS + 1 - first))
 
 
-def rate(engine: Engine, rows: int = ROWS) -> float:
+def rate(engine: Engine) -> float:
     done, began, order = 0, 0.0, 1
-    for batch, rewriting in engine.map(batches(rows)):
+    for batch, rewriting in engine.map(batches()):
         assert batch.first == order
         order += len(batch)
         if began:
             done += len(rewriting.texts)
         else:
             began = time.perf_counter()
-    assert order == rows + 1
+    assert order == ROWS + 1
     return done / (time.perf_counter() - began)
 
 
-def threads_or_processes(rows: int) -> float:
-    """Texts a second of processes; prints both. Each worker computes on one core."""
-    make = partial(Rewriter.load, epsilon=500, beams=1)
-    local = rate(Processes(make, WORKERS), rows)
-    print(f"local, {WORKERS} workers  {local:8.1f} texts/s", flush=True)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    print(f"{WORKERS} threads         {rate(Threads(make(), WORKERS), rows):8.1f} texts/s", flush=True)
-    torch.set_num_threads(before)
-    return local
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["threads"]:
-        threads_or_processes(int(sys.argv[2]))
-        return
     make = partial(Rewriter.load, epsilon=500, beams=1)
     one = rate(Inline(make()))
     print(f"local, 1 worker   {one:8.1f} texts/s", flush=True)
-    local = threads_or_processes(ROWS)
+    local = rate(Processes(make, WORKERS))
+    print(f"local, {WORKERS} workers  {local:8.1f} texts/s", flush=True)
+    torch.set_num_threads(1)  # each thread on one core, as each process
+    print(f"{WORKERS} threads         {rate(Threads(make(), WORKERS)):8.1f} texts/s", flush=True)
     ray = rate(OnRay(make, WORKERS))
     print(f"ray, {WORKERS} workers    {ray:8.1f} texts/s", flush=True)
     print(f"ray / local {ray / local:.3f}   bar >= {LEAST}   {'held' if ray >= LEAST * local else 'MISSED'}")

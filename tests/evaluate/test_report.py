@@ -38,6 +38,7 @@ def test_originals_alone_have_their_line() -> None:
         ("most frequent label", "F1"),
     ]
     assert table.rows[0][2].startswith("0.71")
+    assert "rewritten" not in table.notes[0]
 
 
 def test_the_tables_of_samples() -> None:

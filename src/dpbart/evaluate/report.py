@@ -81,10 +81,12 @@ def _notes(results: list[Result]) -> tuple[str, ...]:
     deltas = sorted({each.delta for each in results if each.delta})
     seeds = max(each.seeds for each in results)
     spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "of one training"
+    rewritten = any(each.model is not None for each in results)
+    texts, labels = ("rewritten texts", f" Labels are {first.labels}.") if rewritten else ("original texts", "")
     signature = next((each.bleu_signature for each in results if each.bleu_signature), None)
     notes = [
-        f"Trained on {first.train:,} and tuned on {first.valid:,} rewritten texts, tested on {first.test:,} original "
-        f"ones with {first.classes} labels; macro F1, {spread}. Labels are {first.labels}.",
+        f"Trained on {first.train:,} and tuned on {first.valid:,} {texts}, tested on {first.test:,} original "
+        f"ones with {first.classes} labels; macro F1, {spread}.{labels}",
     ]
     if deltas:
         notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)} (laplace: 0).")
