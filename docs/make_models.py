@@ -147,6 +147,15 @@ def draw(cells: Cells, rows: list[str], file: Path) -> None:
     figure.savefig(file, dpi=120)
 
 
+def tables() -> str:
+    """All tables of the page, of every cell there is."""
+    cells = _cells()
+    rows = _rows(cells)
+    shown = [table(cells, rows, "bleu"), table(cells, rows, "content_words"), limit_table(cells)]
+    whole = [row for row in rows if row != OWN_BUDGET]
+    return "\n\n".join(shown + [sample_table(cells, whole, number) for number in range(len(SAMPLES))])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, nargs="+", required=True)
@@ -154,12 +163,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=MODELS)
     asked = parser.parse_args()
     texts = held_out_texts(find_corpus(asked.corpus), asked.texts)
-    rows = []
     for model in asked.models:
         bundle = Bundle.find(model)
         budgets = budgets_of(bundle)
         row = bundle.name if budgets == EPSILONS else OWN_BUDGET
-        rows += [row] if row not in rows else []
         for epsilon in budgets:
             before = _cells().get(f"{row} {epsilon:g}")
             if (
@@ -169,19 +176,18 @@ def main() -> None:
             ):
                 measured = measure(model, epsilon, texts)
                 CELLS.write_text(json.dumps({**_cells(), f"{row} {epsilon:g}": measured}, indent=1) + "\n")
-    cells = _cells()
-    draw(cells, rows, DOCS / "images" / "models.png")
-    print(table(cells, rows, "bleu"), table(cells, rows, "content_words"), sep="\n\n")
-    if SURPRISED in rows:
-        print("\n" + limit_table(cells))
-    whole = [row for row in rows if row != OWN_BUDGET]
-    for number in range(len(SAMPLES)):
-        print("\n" + sample_table(cells, whole, number))
+    draw(_cells(), _rows(_cells()), DOCS / "images" / "models.png")
+    print(tables())
 
 
 def _cells() -> Cells:
     cells: Cells = json.loads(CELLS.read_text()) if CELLS.is_file() else {}
     return cells
+
+
+def _rows(cells: Cells) -> list[str]:
+    """Models in the order in which they were first measured."""
+    return list(dict.fromkeys(name.rpartition(" ")[0] for name in cells))
 
 
 if __name__ == "__main__":

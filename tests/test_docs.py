@@ -37,6 +37,13 @@ def test_the_tables_of_results_are_of_the_scores_beside_them() -> None:
     assert [line for line in made if line not in shown] == [], "run 'python docs/make_results.py'"
 
 
+def test_the_tables_of_models_are_of_the_scores_beside_them() -> None:
+    shown = (REPOSITORY / "docs" / "models.md").read_text().splitlines()
+    made = script_of_the_docs("make_models").tables().splitlines()
+    assert len([line for line in made if line.startswith("| mini")]) > 5
+    assert [line for line in made if line not in shown] == [], "run 'python docs/make_models.py'"
+
+
 def test_every_command_has_an_example_in_its_help() -> None:
     for path in (["rewrite"], ["noise"], ["models", "list"], ["models", "show"], ["models", "import"]):
         assert f"dpbart {' '.join(path)}" in CliRunner().invoke(cli, [*path, "--help"]).output
