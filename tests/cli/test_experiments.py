@@ -116,6 +116,40 @@ def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> N
     assert (out / "figure.png").is_file()
 
 
+def test_json_has_no_infinity() -> None:
+    stored = Path(__file__).parents[1] / "evaluate" / "stored"
+    for args in ((), ("--samples",)):
+        shown = run("experiment", "table", stored, "--json", *args).stdout
+        assert "Infinity" not in shown
+        assert {None, 500} <= {each["epsilon"] for each in json.loads(shown)}
+
+
+def test_samples_have_no_latex() -> None:
+    done = run("experiment", "table", "out", "--samples", "--latex")
+    assert (done.exit_code, "Leave out --latex" in done.stderr) == (2, True)
+
+
+def test_an_experiment_names_labels_that_do_not_fit(fruit: Path) -> None:
+    with (fruit / "fruit.csv").open("a") as file:
+        file.write("test,pear,one more\ntrain,plum,one more\n")
+    config = fruit / "small.toml"
+    config.write_text(
+        f'models = ["{fruit}/none"]\n[[data]]\nname = "fruit"\ndelta = 1e-3\n'
+        '[[classifiers]]\nkind = "linear"\nname = "linear"\n'
+    )
+    done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out")
+    assert "fruit: in test but not in train, so never right: pear.\n" in done.stderr
+    assert "fruit: in train but not in test, so without an F1: plum.\n" in done.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["-1000", "0", "nan"])
+def test_downstream_refuses_a_bad_epsilon(fruit: Path, epsilon: str) -> None:
+    parts = [arg for part in ("train", "valid", "test") for arg in (f"--{part}", fruit / f"{part}.csv")]
+    done = run("evaluate", "downstream", *parts, "--classifier", "linear", "--epsilon", epsilon)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "Error: epsilon must be greater than 0, got" in done.stderr
+
+
 def test_an_experiment_without_data_says_where_to_put_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DPBART_DATA", raising=False)
     done = run("experiment", "run", "mini")

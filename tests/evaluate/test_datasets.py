@@ -65,7 +65,7 @@ def drugs(tmp_path: Path) -> Path:
     return folder
 
 
-def amazon_line(category: str, stars: int, text: str) -> str:
+def amazon_line(category: str, stars: int | str, text: str) -> str:
     cells = dict.fromkeys(AMAZON_COLUMNS.split(), "x") | {
         "product_category": category,
         "star_rating": str(stars),
@@ -120,6 +120,18 @@ def test_a_label_too_few_is_refused(intents: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "o.parquet").exists()
 
 
+def test_an_empty_label_is_told_by_line(intents: Path, tmp_path: Path) -> None:
+    (intents / "valid" / "label").write_text("book\n\n")
+    with pytest.raises(BadTable, match="valid/label' line 2 has no label"):
+        make("snips", intents, tmp_path / "o.parquet")
+
+
+def test_a_review_that_is_not_utf_8_is_read_all_the_same(imdb: Path, tmp_path: Path) -> None:
+    (imdb / "train" / "neg" / "0_2.txt").write_bytes(b"A caf\xe9.")
+    make("imdb", imdb, tmp_path / "imdb.parquet")
+    assert "A caf\ufffd." in {text for _, _, text in rows_of(tmp_path / "imdb.parquet")}
+
+
 def test_imdb_is_read_and_a_fifth_of_train_is_for_validation(imdb: Path, tmp_path: Path) -> None:
     counts = make("imdb", imdb, tmp_path / "imdb.parquet")
     assert counts["test"] == {"neg": 20, "pos": 20}
@@ -158,6 +170,32 @@ class TestAmazon:
         lines = [amazon_line("Wireless", stars, f"{stars} stars") for stars in (1, 2, 3, 4, 5)]
         file.write_text("\t".join(AMAZON_COLUMNS.split()) + "\n" + "".join(lines))
         assert [row.label for row in read_amazon([file])] == ["negative"] * 3 + ["positive"] * 2
+
+    def test_a_review_without_stars_is_left_out_and_not_negative(self, tmp_path: Path) -> None:
+        stars = [5.0, None, 1.0]
+        columns = {"product_category": ["Wireless"] * 3, "star_rating": stars, "review_body": ["good", "none", "bad"]}
+        pq.write_table(pa.table(columns), tmp_path / "floats.parquet")
+        wanted = [Labelled("positive", "good", "Wireless"), Labelled("negative", "bad", "Wireless")]
+        assert list(read_amazon([tmp_path / "floats.parquet"])) == wanted
+        lines = [
+            amazon_line("Wireless", s, t) for s, t in ((5, "good"), ("", "none"), ("2015-08-31", "none"), (1, "bad"))
+        ]
+        (tmp_path / "a.tsv").write_text("\t".join(AMAZON_COLUMNS.split()) + "\n" + "".join(lines))
+        assert list(read_amazon([tmp_path / "a.tsv"])) == wanted
+
+    def test_a_damaged_download_is_told_and_leaves_nothing(self, amazon: Path, tmp_path: Path) -> None:
+        whole = gzip.compress(amazon.read_bytes())
+        for damaged in (whole[:-200], b"no gzip at all", whole[:60] + bytes(10) + whole[70:]):
+            (tmp_path / "x.tsv.gz").write_bytes(damaged)
+            with pytest.raises(BadTable, match=r"x.tsv.gz' cannot be read to its end: it is damaged or cut off"):
+                make("amazon", tmp_path / "x.tsv.gz", tmp_path / "o.parquet")
+        assert not (tmp_path / "o.parquet").exists()
+
+    def test_a_category_with_one_class_is_left_out(self) -> None:
+        rows = [Labelled("good", f"{i}", "one") for i in range(9)]
+        rows += [Labelled("bad" if i % 2 else "good", f"other {i}", "both") for i in range(9)]
+        kept = Counter((row.group, row.label) for _, row in Preparation(balanced=True).run(lambda: rows))
+        assert kept == {("both", "good"): 4, ("both", "bad"): 4}
 
     def test_texts_of_one_to_twenty_words_stay(self) -> None:
         rows = [Labelled("a", "word " * words) for words in (0, 1, 20, 21)]
@@ -213,6 +251,34 @@ def test_an_own_file_is_split_balanced_and_freed_of_repeats(tmp_path: Path) -> N
         total += Counter(labels)
     assert total == {"good": 100, "bad": 100}
     assert load_data("own.parquet", tmp_path).train.texts
+
+
+def test_parts_that_an_own_file_names_stay(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    lines = [f"{'test' if i % 3 else 'train'},{'good' if i % 4 else 'bad'},text {i}\n" for i in range(120)]
+    file.write_text("split,label,text\n" + "".join(lines))
+    make("own", file, tmp_path / "o.parquet")
+    made = rows_of(tmp_path / "o.parquet")
+    assert {text for part, _, text in made if part == "test"} == {f"text {i}" for i in range(120) if i % 3}
+    assert {part for part, _, _ in made} == {"train", "valid", "test"}  # a fifth of train
+    balanced = make("own", file, tmp_path / "o.parquet", own=OwnFile(balanced=True))
+    assert balanced["test"] == {"good": 20, "bad": 20}
+    file.write_text(file.read_text().replace("test,", "valid,", 30))
+    counts = make("own", file, tmp_path / "o.parquet")
+    assert [sum(labels.values()) for labels in counts.values()] == [40, 30, 50]
+
+
+def test_parts_that_a_known_sets_table_names_stay(tmp_path: Path) -> None:
+    lines = [f"{('train', 'train', 'valid', 'test')[i % 4]},{'ab'[i % 2]},text {i}\n" for i in range(80)]
+    (tmp_path / "x.csv").write_text("split,label,text\n" + "".join(lines))
+    counts = make("imdb", tmp_path / "x.csv", tmp_path / "o.parquet")
+    assert [sum(labels.values()) for labels in counts.values()] == [40, 20, 20]
+
+
+def test_a_part_of_another_name_is_named_and_not_split_anew(tmp_path: Path) -> None:
+    (tmp_path / "folds.csv").write_text("split,label,text\n" + "".join(f"fold,a,text {i}\n" for i in range(90)))
+    with pytest.raises(BadTable, match=r"'split' in .* row 1 must be train, valid or test, got 'fold'"):
+        load_data("folds", tmp_path)
 
 
 def test_a_table_without_parts_is_split_when_it_is_loaded(tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
     assert original.bleu is None
     assert None not in (no_dp.bleu, dp.bleu, dp.shuffled_f1, dp.f1_mean)
     assert (no_dp.label_only_f1, original.label_only_f1) == (1, None)
+    assert (original.beams, no_dp.beams, dp.beams) == (None, 1, 1)
     assert (dp.delta, dp.labels) == (1e-3, "released as they are, with the rewritten text")
     assert {r.error for r in results} == {None}
 
@@ -194,6 +195,18 @@ def test_a_lost_file_is_made_anew(plan: Plan, tmp_path: Path, rewritten: list[in
     assert rewritten == [32, 32, 32]
 
 
+@pytest.mark.parametrize("lost", ["rewritten/*.parquet", "cells/*.json"])
+def test_texts_that_are_drawn_anew_are_learned_anew(
+    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]], lost: str
+) -> None:
+    run(plan, tmp_path)
+    assert len(trained) == 6
+    file = next(f for f in (tmp_path / "out").glob(lost) if lost[0] == "r" or '"kind": "rewriting"' in f.read_text())
+    file.unlink()
+    run(plan, tmp_path)
+    assert len(trained) == 8  # a training and its control; the other rewriting and the original stay
+
+
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_path: Path) -> None:
     plan = written_plan(tmp_path, f'"{tmp_path}/no-such-model", "{tiny.folder}"')
     results = run(plan, tmp_path)
@@ -262,6 +275,20 @@ class TestPlan:
             ('kind = "linear"\n', "", r"\[\[classifiers\]\] of .* lacks kind"),
             ("epsilons = [500, inf]", "epsilons = [-1]", "epsilon must be greater than 0"),
             ("epsilons = [500, inf]", "epsilons = 5", "value of the wrong type"),
+            (
+                "epsilons = [500, inf]",
+                'epsilons = ["much"]',
+                r"'epsilons' in .* must be list\[float\], got \['much'\]",
+            ),
+            ("beams = 1", 'beams = "one"', "'beams' in .* must be int, got 'one'"),
+            ("beams = 1", "beams = 0", "beams of the experiment must be at least 1, got 0"),
+            ("delta = 1e-3", "delta = 1", "delta of 'fruit' must be at least 0 and below 1"),
+            ("delta = 1e-3", "delta = 1e-3\ntrain = 1.5", r"'train' in \[\[data\]\] .* must be int \| None, got 1.5"),
+            ('name = "linear"', 'name = "linear"\nseeds = 3', "'seeds' in .* wrong type"),
+            ('name = "linear"', 'name = "linear"\nseeds = [1, 1]', r"must differ, got \[1, 1\]"),
+            ('name = "linear"', 'name = "linear"\nepochs = 0', "epochs of the classifier 'linear' must be at least 1"),
+            ('name = "linear"', 'name = "linear"\nlearning_rates = [0]', "must be above 0, got 0"),
+            ('name = "linear"', 'name = "linear"\nmechanisms = ["laplac"]', "names 'laplac', which the experiment has"),
             ('name = "gaussian"', 'name = "none"', "mechanism must be one of gaussian, laplace"),
             ("delta = 1e-3", "delta = 1e-3\ntrain = 0", "train of 'fruit' must be at least 1 text"),
             ("[[data]]", "[data]", "must be tables"),

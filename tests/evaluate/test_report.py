@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,34 @@ def test_originals_alone_have_their_line() -> None:
     ]
     assert table.rows[0][2].startswith("0.71")
     assert "rewritten" not in table.notes[0]
+
+
+def test_models_that_end_alike_have_a_line_each() -> None:
+    stored = [each for each in read_results(STORED) if (each.data, each.classifier) == ("snips", "linear")]
+    other = {"mini": "a/pr/", "mini-pr-plus": "b/pr", None: None}
+    results = [replace(each, model=other[each.model]) for each in stored]
+    assert [row[0] for row in paper_tables(results)[0].rows[:-2:3]] == [
+        "a/pr/",
+        "a/pr/, laplace",
+        "b/pr",
+        "b/pr, laplace",
+    ]
+    assert [line.name for line in panels(results)[0].lines] == ["a/pr/", "a/pr/, laplace", "b/pr", "b/pr, laplace"]
+    one = [each for each in results if each.model == "a/pr/"]
+    assert [row[0] for row in paper_tables(one)[0].rows[:-2:3]] == ["pr", "pr, laplace"]
+    samples = [replace(each, model=model) for each in read_samples(STORED)[:1] for model in ("a/pr/", "b/pr")]
+    assert "| a/pr/ | ∞ |" in sample_tables(samples)
+
+
+def test_latex_takes_any_label() -> None:
+    results = [replace(each, unseen=r"a_$^~{b}\|<%") for each in read_results(STORED)]
+    written = paper_tables(results)[0].as_latex()
+    assert r"right: a\_\$\textasciicircum{}\textasciitilde{}\{b\}\textbackslash{}\textbar{}\textless{}\%." in written
+
+
+def test_the_beam_is_said_in_the_table() -> None:
+    results = [replace(each, beams=4 if each.model else None) for each in read_results(STORED)]
+    assert "Rewritten with a beam of 4." in paper_tables(results)[0].notes
 
 
 def test_the_tables_of_samples() -> None:
@@ -85,6 +114,22 @@ def test_what_is_drawn_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.
 def test_a_figure_of_a_classifier_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(BadParameter, match="must be one of mini encoder, linear, got 'forest'"):
         panels(read_results(STORED), "forest")
+
+
+def test_a_figure_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    found = panels(read_results(STORED))
+    with pytest.raises(BadParameter, match=r"must be .png, .pdf or .svg, got '.*figure.docx'"):
+        draw(found, tmp_path / "figure.docx")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadTable, match="cannot be written"):
+        draw(found, tmp_path / "file" / "figure.png")
+
+
+@pytest.mark.parametrize("content", [b"junk", None])
+def test_damaged_results_are_one_line(tmp_path: Path, content: bytes | None) -> None:
+    (tmp_path / "results.parquet").write_bytes(content or (STORED / "samples.parquet").read_bytes())
+    with pytest.raises(BadTable, match="results.parquet' is damaged, or not of an experiment"):
+        read_results(tmp_path)
 
 
 def test_nothing_rewritten_is_no_figure() -> None:

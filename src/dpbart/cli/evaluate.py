@@ -95,7 +95,8 @@ def downstream(
     from dpbart.evaluate.plan import ClassifierChoice
 
     def read(file: Path) -> Part:
-        rows = [row for _, row in read_table(file, text_column=text_column, label_column=label_column)]
+        columns = read_table(file, text_column=text_column, label_column=label_column, split_column=None)
+        rows = [row for _, row in columns]
         return Part(tuple(row.text for row in rows), tuple(row.label for row in rows))
 
     choice = ClassifierChoice(

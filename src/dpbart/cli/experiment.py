@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpbart.cli.datasets import data_option, different_option, json_option
+
+if TYPE_CHECKING:
+    from dpbart.evaluate.results import Result, Sample
 
 
 @click.group()
@@ -40,10 +45,18 @@ def run(config: str, folder: Path | None, out: Path | None, allow_different: boo
     from dpbart.evaluate.experiment import Experiment, Task
 
     out = Path(f"{plan.name}-results") if out is None else out
-    results = Experiment.prepare(Task(plan, place, out, allow_different)).run()
+    prepared = Experiment.prepare(Task(plan, place, out, allow_different))
+    for name, data in prepared.data.items():
+        if data.unseen:
+            click.echo(f"{name}: in test but not in train, so never right: {', '.join(data.unseen)}.", err=True)
+        if data.untested:
+            click.echo(f"{name}: in train but not in test, so without an F1: {', '.join(data.untested)}.", err=True)
+    results = prepared.run()
     failed = [each for each in results if each.error is not None]
     if as_json:
-        click.echo(json.dumps({"results": len(results), "failed": [asdict(each) for each in failed], "out": str(out)}))
+        click.echo(
+            json.dumps({"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)})
+        )
     else:
         click.echo(f"{len(results) - len(failed)} results in {out / 'results.csv'}, {len(failed)} failed.")
     for each in failed:
@@ -69,13 +82,15 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
     from dpbart.evaluate.report import paper_tables, sample_tables
     from dpbart.evaluate.results import read_results, read_samples
 
+    if samples and latex:
+        raise click.UsageError("--samples are Markdown, or JSON with --json. Leave out --latex.")
     if samples:
         shown = read_samples(folder)
-        click.echo(json.dumps([asdict(each) for each in shown]) if as_json else sample_tables(shown), nl=as_json)
+        click.echo(json.dumps([_as_json(each) for each in shown]) if as_json else sample_tables(shown), nl=as_json)
         return
     results = read_results(folder)
     if as_json:
-        click.echo(json.dumps([asdict(each) for each in results]))
+        click.echo(json.dumps([_as_json(each) for each in results]))
         return
     grids = paper_tables(results)
     click.echo("\n".join(grid.as_latex() if latex else grid.as_markdown() for grid in grids), nl=False)
@@ -99,3 +114,8 @@ def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
     file = folder / "figure.png" if out is None else out
     draw(panels(read_results(folder), classifier), file)
     click.echo(f"Drawn to {file}.")
+
+
+def _as_json(row: Result | Sample) -> dict[str, object]:
+    """An infinite epsilon is null, as on a card: JSON knows no infinity. The mechanism "none" tells it."""
+    return {name: None if value == math.inf else value for name, value in asdict(row).items()}

@@ -45,6 +45,12 @@ class Cells:
         """Compute it anew when it is asked for."""
         self._file(recipe).unlink(missing_ok=True)
 
+    def forget_learned_from(self, texts: str) -> None:
+        """Train anew on texts of this key, when it is asked for."""
+        for file in self.folder.glob("*.json"):
+            if json.loads(file.read_text(encoding="utf-8"))["recipe"].get("texts") == texts:
+                file.unlink(missing_ok=True)
+
     def _write(self, recipe: Recipe, held: Found) -> None:
         write_whole(self._file(recipe), json.dumps({"recipe": recipe, **held}, indent=1) + "\n")
 

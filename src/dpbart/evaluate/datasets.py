@@ -193,7 +193,7 @@ def read_rows(place: Path, known: KnownSet | None) -> Iterator[tuple[str | None,
         yield from read_folder(place)
 
 
-def with_parts(rows: Iterable[tuple[str | None, Labelled]]) -> Iterator[Row]:
+def with_parts(rows: Iterable[tuple[str | None, Labelled]], seed: int = SPLIT_SEED) -> Iterator[Row]:
     """Rows with the part they name. Where no row names one, a tenth becomes test; where none is valid, a fifth of train
     becomes that.
 
@@ -201,14 +201,24 @@ def with_parts(rows: Iterable[tuple[str | None, Labelled]]) -> Iterator[Row]:
         BadTable: If some rows name a part and others do not.
     """
     held = list(rows)
-    parts = {part for part, _ in held}
-    if parts == {None}:
+    parts = named_parts(held)
+    if not parts:
         unique = list(without_repeats(row for _, row in held))
-        return with_validation(Preparation(seed=SPLIT_SEED).run(lambda: unique), SPLIT_SEED)
-    if None in parts:
-        raise BadTable("the column 'split' must name a part in every row (train, valid, test), or in none.")
+        return with_validation(Preparation(seed=seed).run(lambda: unique), seed)
     named = [(part, row) for part, row in held if part is not None]
-    return iter(named) if "valid" in parts else with_validation(named, SPLIT_SEED)
+    return iter(named) if "valid" in parts else with_validation(named, seed)
+
+
+def named_parts(rows: Iterable[tuple[str | None, Labelled]]) -> set[str]:
+    """The parts that rows name; none where no row names one.
+
+    Raises:
+        BadTable: If some rows name a part and others do not.
+    """
+    parts = {part for part, _ in rows}
+    if None in parts and len(parts) > 1:
+        raise BadTable("the column 'split' must name a part in every row (train, valid, test), or in none.")
+    return {part for part in parts if part is not None}
 
 
 def fetch(hub_id: str) -> Path:
@@ -225,7 +235,10 @@ def fetch(hub_id: str) -> Path:
     try:
         return Path(snapshot_download(hub_id, repo_type="dataset", allow_patterns=tables))
     except Exception as error:  # offline, unknown, gated: the hub's own kinds change between versions
-        raise BadTable(f"'{hub_id}' could not be fetched from the hub ({type(error).__name__}).") from error
+        raise BadTable(
+            f"'{hub_id}' could not be fetched from the hub ({type(error).__name__}). "
+            "Go online, or put the data set into the data folder."
+        ) from error
 
 
 def _has_tables(folder: Path) -> bool:

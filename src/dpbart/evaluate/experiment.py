@@ -70,7 +70,7 @@ class Experiment:
 
     def _run_setting(self, setting: Setting, bar: Bar) -> None:
         data, judges = self.data[setting.data.name], [c for c in self.task.plan.classifiers if c.judges(setting)]
-        facts = _facts(setting, data)
+        facts = _facts(setting, data, self.task.plan.beams)
         train, valid, source = data.train, data.valid, data.checksum
         kept: Found = {}
         if setting.model is not None:
@@ -94,7 +94,7 @@ class Experiment:
                 self.results.append(replace(row, error=describe(error)))
 
 
-def _facts(setting: Setting, data: DataParts) -> Result:
+def _facts(setting: Setting, data: DataParts, beams: int) -> Result:
     labels = sorted(set(data.test.labels))
     private = setting.epsilon is not None
     return Result(
@@ -110,6 +110,7 @@ def _facts(setting: Setting, data: DataParts) -> Result:
         mechanism=setting.mechanism,
         epsilon=setting.epsilon,
         delta=setting.data.delta if setting.mechanism == "gaussian" else 0.0 if private else None,
+        beams=None if setting.model is None else beams,
         **controls(data, setting.epsilon),
     )
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.report import system_of
+from dpbart.evaluate.files import whole_or_nothing
+from dpbart.evaluate.report import system_of, with_short_names
 from dpbart.evaluate.results import Result
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def panels(results: Sequence[Result], classifier: str | None = None) -> list[Pan
     chosen = names[0] if classifier is None and names else classifier
     if chosen not in names:
         raise BadParameter(f"the classifier must be one of {', '.join(names) or 'none'}, got {chosen!r}.")
-    mine = [each for each in results if each.classifier == chosen]
+    mine = with_short_names([each for each in results if each.classifier == chosen])
     found = [_panel([each for each in mine if each.data == data]) for data in dict.fromkeys(r.data for r in mine)]
     if not any(panel.lines for panel in found):
         raise BadParameter(f"a figure needs a rewriting that '{chosen}' judged, got none.")
@@ -98,11 +99,21 @@ def _columns(
 
 
 def draw(found: Sequence[Panel], file: Path) -> None:
-    """The figure, in the format that the file's ending names."""
+    """The figure, in the format that the file's ending names.
+
+    Raises:
+        BadParameter: If the ending names none.
+        BadTable: If the file cannot be written.
+    """
     import matplotlib
 
     matplotlib.use("Agg")  # a file, not a window
     from matplotlib import pyplot
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    format = file.suffix.removeprefix(".").lower()
+    if format not in FigureCanvasBase.filetypes:
+        raise BadParameter(f"the ending of a figure must be .png, .pdf or .svg, got '{file}'.")
 
     wide = min(len(found), 2)
     high = math.ceil(len(found) / wide)
@@ -130,7 +141,8 @@ def draw(found: Sequence[Panel], file: Path) -> None:
         axis.set_ylabel("macro F1 on original test texts")
     columns = 4 if wide > 1 else 2
     figure.legend(list(legend.values()), list(legend), loc="outside lower center", ncols=columns, frameon=False)
-    figure.savefig(file, dpi=130)
+    with whole_or_nothing(file) as partial:
+        figure.savefig(partial, format=format, dpi=130)
     pyplot.close(figure)
 
 

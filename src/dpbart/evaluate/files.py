@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpbart.errors import BadTable
@@ -26,7 +26,8 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise BadTable(f"{str(path)!r} cannot be written: {error.strerror or 'the file system failed'}.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, or no folder to be in
+            partial.unlink()
 
 
 def write_whole(path: Path, content: str) -> None:

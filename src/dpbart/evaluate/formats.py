@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import html
+import zlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -23,7 +24,7 @@ PART_OF = {"train": "train", "training": "train", "valid": "valid", "validation"
 PART_OF |= {"val": "valid", "test": "test", "testing": "test"}
 DRUGS_FILES = {"train": "drugsComTrain_raw.tsv", "test": "drugsComTest_raw.tsv"}
 DRUGS_POSITIVE = 8.0  # stars out of 10, and more: 8, 9 and 10 give the paper's own count
-AMAZON_POSITIVE = ("4", "5")  # stars out of 5
+AMAZON_LABELS = {"1": "negative", "2": "negative", "3": "negative", "4": "positive", "5": "positive"}  # by stars
 # The subsets in the code of the paper's authors, as the column product_category has them.
 AMAZON_CATEGORIES = (
     "Digital_Video_Games",
@@ -47,6 +48,8 @@ def read_intents(folder: Path) -> Iterator[Row]:
                         f"'{folder / name}' must have a label for each text, got only one of them in line {row} of "
                         "'seq.in' and 'label'. Fetch both again."
                     )
+                if not label.strip():
+                    raise BadTable(f"'{folder / name / 'label'}' line {row} has no label. Give every line one.")
                 yield name, Labelled(label.strip(), text.strip())
 
 
@@ -58,7 +61,7 @@ def read_imdb(folder: Path) -> Iterator[Row]:
             if not files:
                 raise BadTable(f"'{folder / name / label}' has no .txt files. Give the folder aclImdb, unpacked.")
             for file in files:
-                yield name, Labelled(label, file.read_text(encoding="utf-8"))
+                yield name, Labelled(label, file.read_text(encoding="utf-8", errors="replace"))
 
 
 def read_drugs(folder: Path) -> Iterator[Row]:
@@ -78,28 +81,35 @@ def read_amazon(files: Iterable[Path], categories: Iterable[str] = AMAZON_CATEGO
     """Amazon US reviews of some categories: TSV (also .gz) without quoting, or Parquet with the same columns.
 
     4 and 5 stars are positive, 1, 2 and 3 negative. A line of a TSV that has another number of fields than the header
-    (there are some) is left out, as everybody does.
+    (there are some) is left out, as everybody does, and so is a review without stars.
     """
     chosen = {_plain(category) for category in categories}
     for file in files:
         for category, stars, text in _amazon_cells(file):
-            if _plain(category) in chosen:
-                yield Labelled("positive" if stars in AMAZON_POSITIVE else "negative", text.strip(), group=category)
+            label = AMAZON_LABELS.get(stars.removesuffix(".0"))  # 5.0 where a Parquet file has stars as floats
+            if label is not None and _plain(category) in chosen:
+                yield Labelled(label, text.strip(), group=category)
 
 
 def read_table(
-    path: Path, *, text_column: str = "text", label_column: str = "label", split_column: str = "split"
+    path: Path, *, text_column: str = "text", label_column: str = "label", split_column: str | None = "split"
 ) -> Iterator[tuple[str | None, Labelled]]:
-    """Anybody's table of labelled texts; the part is None where the file does not name one."""
+    """Anybody's table of labelled texts; the part is None where the file does not name one, or is not asked for it."""
     table = open_table(path, text_column=text_column)
     table.require(label_column, option="--label-column")
-    has_parts = split_column in table.columns
     for batch in table.batches(_READ_AT_ONCE):
         labels = batch.column(label_column)
-        parts = batch.column(split_column) if has_parts else [None] * len(batch)
+        parts: list[object] = [None] * len(batch)
+        if split_column is not None and split_column in table.columns:
+            parts = batch.column(split_column)
         for place, (text, label, part) in enumerate(zip(batch.texts(), labels, parts, strict=True)):
             if label is None or str(label) == "":
                 raise BadTable(f"{table.name} row {batch.first + place} has no label. Give every row one.")
+            if part and str(part).lower() not in PART_OF:
+                raise BadTable(
+                    f"'{split_column}' in {table.name} row {batch.first + place} must be train, valid or test, got "
+                    f"{part!r}. Give that column another name to have the rows split here."
+                )
             yield PART_OF.get(str(part).lower()), Labelled(str(label), text)
 
 
@@ -112,7 +122,7 @@ def read_folder(folder: Path) -> Iterator[tuple[str | None, Labelled]]:
     if not named:
         raise BadTable(f"'{folder}' has no tables named by their part, such as train.parquet and test.csv.")
     for file, part in named.items():
-        for _, row in read_table(file):
+        for _, row in read_table(file, split_column=None):
             yield part, row
 
 
@@ -127,17 +137,17 @@ def _amazon_cells(file: Path) -> Iterator[tuple[str, str, str]]:
             columns = (map(str, batch.column(column)) for column in wanted[:2])
             yield from zip(*columns, batch.texts(), strict=True)
         return
-    with _opened(file) as lines:
-        header = next(lines, "").rstrip("\r\n").split("\t")
-        lacking = [column for column in wanted if column not in header]
-        if lacking:
-            raise BadTable(f"'{file}' is not an Amazon US review file: it has no column {lacking[0]!r}.")
-        places = [header.index(column) for column in wanted]
-        for line in lines:
-            cells = line.rstrip("\r\n").split("\t")
-            if len(cells) == len(header):
-                category, stars, text = (cells[place] for place in places)
-                yield category, stars, text
+    lines = _lines(file)
+    header = next(lines, "").rstrip("\r\n").split("\t")
+    lacking = [column for column in wanted if column not in header]
+    if lacking:
+        raise BadTable(f"'{file}' is not an Amazon US review file: it has no column {lacking[0]!r}.")
+    places = [header.index(column) for column in wanted]
+    for line in lines:
+        cells = line.rstrip("\r\n").split("\t")
+        if len(cells) == len(header):
+            category, stars, text = (cells[place] for place in places)
+            yield category, stars, text
 
 
 def _plain(category: str) -> str:
@@ -150,6 +160,14 @@ def _number(value: object, place: str) -> float:
         return float(str(value))
     except ValueError:
         raise BadTable(f"{place} must have a number for a rating, got {value!r}.") from None
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        with _opened(file) as lines:
+            yield from lines
+    except (OSError, EOFError, zlib.error) as error:  # gzip has a kind for each way to be broken
+        raise BadTable(f"'{file}' cannot be read to its end: it is damaged or cut off. Fetch it again.") from error
 
 
 def _opened(file: Path) -> TextIO:

@@ -101,6 +101,7 @@ def controls(data: DataParts, epsilon: float | None) -> Found:
 
 def judge_once(choice: ClassifierChoice, data: DataParts, *, epsilon: float | None) -> Found:
     """All figures of one setting, with nothing kept."""
+    beside = controls(data, epsilon)  # first: it refuses a bad epsilon before the training
     with (
         tempfile.TemporaryDirectory() as folder,
         progress("Training", total=choice.trainings, unit="trainings") as bar,
@@ -108,4 +109,4 @@ def judge_once(choice: ClassifierChoice, data: DataParts, *, epsilon: float | No
         cells = Cells(Path(folder))
         judging = Judging(choice, data.train, data.valid, data.test, "", cells, lambda: bar.advance(1))
         figures = judging.figures()
-    return {**figures, "class_f1": json.loads(figures["class_f1"]), **controls(data, epsilon)}
+    return {**figures, "class_f1": json.loads(figures["class_f1"]), **beside}

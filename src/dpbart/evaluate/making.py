@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.evaluate.datasets import KNOWN, read_rows
+from dpbart.evaluate.datasets import KNOWN, named_parts, read_rows, with_parts
 from dpbart.evaluate.formats import Row, read_amazon, read_table
 from dpbart.evaluate.parts import Labelled, write_parts
 from dpbart.evaluate.splitting import Preparation, with_validation, without_repeats
@@ -63,12 +63,20 @@ def _rows(kind: str, source: Sequence[Path], own: OwnFile, seed: int) -> Iterato
         recipe = Preparation(AMAZON.longest, AMAZON.balanced, AMAZON.two_thirds, seed)
         return with_validation(recipe.run(lambda: read_amazon(source)), seed)
     if kind == "own":
-        recipe = Preparation(own.longest, own.balanced, seed=seed)
-        return with_validation(recipe.run(lambda: without_repeats(_own_rows(source[0], own))), seed)
-    rows = ((part, row) for part, row in read_rows(source[0], KNOWN[kind]) if part is not None)
-    return rows if kind in ("atis", "snips") else with_validation(rows, seed)
+        return _own_rows(source[0], own, seed)
+    return with_parts(read_rows(source[0], KNOWN[kind]), seed)
 
 
-def _own_rows(file: Path, own: OwnFile) -> Iterator[Labelled]:
-    for _, row in read_table(file, text_column=own.text_column, label_column=own.label_column):
-        yield row
+def _own_rows(file: Path, own: OwnFile, seed: int) -> Iterator[Row]:
+    """Parts that the file names stay as they are, each balanced by itself."""
+
+    def read() -> Iterator[tuple[str | None, Labelled]]:
+        return read_table(file, text_column=own.text_column, label_column=own.label_column)
+
+    def grouped() -> Iterator[Labelled]:
+        return without_repeats(replace(row, group=part or "") for part, row in read())
+
+    named = named_parts(read())
+    recipe = Preparation(own.longest, own.balanced, seed=seed)
+    rows = ((row.group or drawn, row) for drawn, row in recipe.run(grouped))
+    return rows if "valid" in named else with_validation(rows, seed)

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TypeVar
+from types import UnionType
+from typing import TypeVar, get_args, get_origin, get_type_hints
 
 from dpbart.errors import BadParameter
 from dpbart.privacy.mechanisms import MECHANISMS, make_mechanism
@@ -39,6 +40,8 @@ class DataChoice:
             rows = getattr(self, part)
             if rows is not None and rows < 1:
                 raise BadParameter(f"{part} of '{self.name}' must be at least 1 text, got {rows}.")
+        if not 0 <= self.delta < 1:  # 0 is enough for laplace
+            raise BadParameter(f"delta of '{self.name}' must be at least 0 and below 1, got {self.delta}.")
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,12 @@ class ClassifierChoice:
             )
         if not self.learning_rates or not self.seeds:
             raise BadParameter(f"the classifier '{self.name}' must have a learning rate and a seed, got none.")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise BadParameter(f"the seeds of the classifier '{self.name}' must differ, got {list(self.seeds)}.")
+        _check_at_least_1(self, ("batch_size", "length", "epochs", "patience"), f"the classifier '{self.name}'")
+        for rate in self.learning_rates:
+            if not rate > 0:
+                raise BadParameter(f"a learning rate of the classifier '{self.name}' must be above 0, got {rate}.")
         for setting in set(self.settings) - set(SETTINGS):
             raise BadParameter(
                 f"settings of the classifier '{self.name}' must be of {', '.join(SETTINGS)}, got {setting!r}."
@@ -160,9 +169,10 @@ class Plan:
                 raise BadParameter(
                     f"the {what} of an experiment must have a name each, got {', '.join(names) or 'none'}."
                 )
-        known = {each.name for each in self.data}
+        _check_at_least_1(self, ("length", "beams", "batch_size"), "the experiment")
+        known = {each.name for each in self.data} | set(self.models) | {each.name for each in self.mechanisms}
         for each in self.classifiers:
-            for name in (*(set(each.data) - known), *(set(each.models) - set(self.models))):
+            for name in set(each.data + each.models + each.mechanisms) - known:
                 raise BadParameter(f"the classifier '{each.name}' names '{name}', which the experiment has not.")
 
     def settings(self) -> Iterator[Setting]:
@@ -226,7 +236,28 @@ def _build(kind: type[_Built], held: object, where: str) -> _Built:
     if missing:
         raise BadParameter(f"{where} lacks {', '.join(missing)}.")
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in held.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise BadParameter(f"{where} has a value of the wrong type: {error}.") from error
+    hints = get_type_hints(kind)
+    for each in expected:
+        if each.name in values and not _is_of(hints[each.name], values[each.name]):
+            due = str(each.type).replace("tuple[", "list[").replace(", ...", "")
+            raise BadParameter(
+                f"'{each.name}' in {where} has a value of the wrong type: it must be {due}, got {held[each.name]!r}."
+            )
+    return kind(**values)
+
+
+def _is_of(hint: object, value: object) -> bool:
+    """Whether a value of TOML fits a field: a whole number is a float too, a boolean is no number."""
+    if isinstance(hint, UnionType):
+        return any(_is_of(each, value) for each in get_args(hint))
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_is_of(get_args(hint)[0], each) for each in value)
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)  # type: ignore[arg-type]  # a class
+
+
+def _check_at_least_1(held: object, names: tuple[str, ...], whose: str) -> None:
+    for name in names:
+        if getattr(held, name) < 1:
+            raise BadParameter(f"{name} of {whose} must be at least 1, got {getattr(held, name)}.")

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TypeVar
 
 from dpbart.errors import BadParameter
 from dpbart.evaluate.results import Result, Sample
 
 Row = tuple[str, ...]
+
+_Named = TypeVar("_Named", Result, Sample)
+_LATEX = {char: f"\\{char}" for char in "_#%&${}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "|": "\\textbar{}",  # the default font has a dash in its place
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "±": "$\\pm$",
+    "∞": "$\\infty$",
+}
 
 
 @dataclass(frozen=True)
@@ -40,16 +55,25 @@ def paper_tables(results: Sequence[Result]) -> list[Grid]:
     Raises:
         BadParameter: If there are no results.
     """
+    results = with_short_names(results)
     pairs = list(dict.fromkeys((each.data, each.classifier) for each in results))
     if not pairs:
         raise BadParameter("a table needs results, got none. Run the experiment first.")
     return [_grid([each for each in results if (each.data, each.classifier) == pair]) for pair in pairs]
 
 
-def system_of(result: Result) -> str:
+def system_of(result: Result | Sample) -> str:
     """What a line is called: the model; the kind of noise with it where it is not the usual one."""
-    model = str(result.model).rsplit("/", 1)[-1]
-    return f"{model}, {result.mechanism}" if result.mechanism == "laplace" else model
+    return f"{result.model}, laplace" if result.mechanism == "laplace" else str(result.model)
+
+
+def with_short_names(results: Sequence[_Named]) -> list[_Named]:
+    """Models by the last part of their path, or by all of it where two end alike: each has its own line."""
+    models = {each.model for each in results if each.model is not None}
+    short = {model: PurePath(model).name or model for model in models}
+    times = Counter(short.values())
+    names = {model: name if times[name] == 1 else model for model, name in short.items()}
+    return [each if each.model is None else replace(each, model=names[each.model]) for each in results]
 
 
 def _grid(results: list[Result]) -> Grid:
@@ -90,6 +114,9 @@ def _notes(results: list[Result]) -> tuple[str, ...]:
     ]
     if deltas:
         notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)} (laplace: 0).")
+    beams = next((each.beams for each in results if each.beams is not None), None)
+    if beams is not None:
+        notes.append(f"Rewritten with a beam of {beams}.")
     if first.unseen:
         notes.append(f"Not in train, so never right: {first.unseen}.")
     if signature:
@@ -103,14 +130,13 @@ def _notes(results: list[Result]) -> tuple[str, ...]:
 def sample_tables(samples: Sequence[Sample]) -> str:
     """What became of some texts, as Markdown: a table for each text, a line for each system and budget."""
     parts = []
+    samples = with_short_names(samples)
     for data, original in dict.fromkeys((each.data, each.original) for each in samples):
         of_text = [each for each in samples if (each.data, each.original) == (data, original)]
         lines = [f"### {data}: {_cell(original)}", "", "| system | epsilon | rewritten |", "|---|---|---|"]
         for each in of_text:
-            model = str(each.model).rsplit("/", 1)[-1]
-            system = f"{model}, laplace" if each.mechanism == "laplace" else model
             budget = "∞" if math.isinf(each.epsilon) else f"{each.epsilon:,g}"
-            lines.append(f"| {system} | {budget} | {_cell(each.rewritten)} |")
+            lines.append(f"| {system_of(each)} | {budget} | {_cell(each.rewritten)} |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -138,6 +164,4 @@ def _latex_row(row: Row) -> str:
 
 
 def _latex(text: str) -> str:
-    for plain, written in (("\\", "\\textbackslash{}"), ("_", "\\_"), ("#", "\\#"), ("%", "\\%"), ("&", "\\&")):
-        text = text.replace(plain, written)
-    return text.replace("±", "$\\pm$").replace("∞", "$\\infty$")
+    return "".join(_LATEX.get(char, char) for char in text)

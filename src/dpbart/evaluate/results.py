@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Result:
     mechanism: str | None = None
     epsilon: float | None = None  # infinite: no noise; None: the original
     delta: float | None = None
+    beams: int | None = None  # of the rewriting; None: the original
     bleu: float | None = None  # of the rewritten train part
     bleu_signature: str | None = None
     content_words: float | None = None  # share kept
@@ -88,15 +89,23 @@ def read_results(folder: Path) -> list[Result]:
     Raises:
         BadTable: If there are none.
     """
-    return [Result(**row) for row in _rows(folder / RESULTS)]
+    return [Result(**row) for row in _rows(folder / RESULTS, Result)]
 
 
 def read_samples(folder: Path) -> list[Sample]:
-    return [Sample(**row) for row in _rows(folder / SAMPLES)]
+    return [Sample(**row) for row in _rows(folder / SAMPLES, Sample)]
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def _rows(file: Path, kind: type) -> list[dict[str, Any]]:
     if not file.is_file():
         raise BadTable(f"'{file.parent}' holds no '{file.name}'. Make it with 'dpbart experiment run'.")
-    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    known = {each.name for each in fields(kind)}
+    needed = {each.name for each in fields(kind) if each.default is MISSING}
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError):
+        table = pa.table({})
+    if not needed <= set(table.column_names) <= known:
+        raise BadTable(f"'{file}' is damaged, or not of an experiment. Make it again with 'dpbart experiment run'.")
+    rows: list[dict[str, Any]] = table.to_pylist()
     return rows

@@ -73,6 +73,8 @@ class RewritingCell:
         file = self.folder / f"{key}.parquet"
         if not file.is_file():
             cells.forget(self.recipe)
+        if cells.result(self.recipe) is None:
+            cells.forget_learned_from(key)  # the noise is new, and so are the texts
         figures = cells.get(self.recipe, lambda: self._rewrite(file))
         shutil.rmtree(_pieces_of(file), ignore_errors=True)  # only now: both the texts and the figures are written
         texts = pq.read_table(file).column("text").to_pylist()

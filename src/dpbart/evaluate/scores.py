@@ -56,6 +56,8 @@ def randomised_response(truth: Sequence[str], *, labels: int, epsilon: float) ->
     >>> randomised_response(["a", "b"], labels=2, epsilon=math.inf).macro_f1
     1.0
     """
+    if not epsilon > 0:
+        raise BadParameter(f"epsilon must be greater than 0, got {epsilon}.")
     counts, rows = Counter(truth), len(truth)
     k = max(labels, len(counts), 2)
     kept = 1 / (1 + (k - 1) * math.exp(-epsilon))

@@ -75,7 +75,8 @@ class Preparation:
         probability wanted / left, so that every choice of rows is equally likely and none is held in memory.
         """
         left = dict(counted)
-        wanted = {(group, label): min(n for (g, _), n in counted.items() if g == group) for group, label in counted}
+        labels = {label for _, label in counted}  # a group that lacks one of them has none of the others to match it
+        wanted = {(group, label): min(counted[group, each] for each in labels) for group, label in counted}
         dice = random.Random(self.seed)
         for row in rows:
             key = (row.group, row.label)
