@@ -144,6 +144,29 @@ def test_a_classifier_never_sees_an_original_train_text(
         assert texts == test  # the original ones, whole and in order
 
 
+def test_the_control_has_other_labels_in_both_parts(
+    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
+) -> None:
+    run(plan, tmp_path)
+    real, control = trained[:2]
+    for part, shuffled in zip(real[:2], control[:2], strict=True):  # train, valid
+        assert shuffled.texts == part.texts
+        assert shuffled.labels != part.labels
+        assert sorted(shuffled.labels) == sorted(part.labels)
+
+
+def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+        return Rewriting(tuple(self.tokens.decode(self.tokens.encode(texts))), self.mechanism.guarantee, "")
+
+    monkeypatch.setattr(Rewriter, "rewrite", copy)
+    for result in run(plan, tmp_path)[1:]:
+        assert result.bleu == pytest.approx(100)
+        assert (result.content_words, result.verbatim) == (1, 1)
+
+
 def test_a_second_run_computes_nothing(
     plan: Plan, tmp_path: Path, rewritten: list[int], trained: list[tuple[Part, Part, tuple[str, ...]]]
 ) -> None:

@@ -105,8 +105,9 @@ def test_what_is_drawn_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.
         assert tuple(drawn["original texts"].get_ydata()) == (panel.original, panel.original)
         bands = [each for each in axis.collections if isinstance(each, PolyCollection)]
         for band, line in zip(bands, panel.lines, strict=True):
-            top = max(mean + spread for mean, spread in zip(line.mean, line.deviation, strict=True))
-            assert np.asarray(band.get_paths()[0].vertices)[:, 1].max() == pytest.approx(top)
+            edges = np.asarray(band.get_paths()[0].vertices)[:, 1]
+            assert edges.max() == pytest.approx(max(np.add(line.mean, line.deviation)))
+            assert edges.min() == pytest.approx(min(np.subtract(line.mean, line.deviation)))
     pyplot.close(figure)
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
