@@ -281,6 +281,13 @@ def test_a_part_of_another_name_is_named_and_not_split_anew(tmp_path: Path) -> N
         load_data("folds", tmp_path)
 
 
+def test_a_part_called_all_is_still_to_be_split(tmp_path: Path) -> None:
+    (tmp_path / "whole.csv").write_text("split,label,text\n" + "".join(f"all,a,text {i}\n" for i in range(100)))
+    data = load_data("whole", tmp_path)
+    assert len(data.train) + len(data.valid) + len(data.test) == 100
+    assert min(len(data.train), len(data.valid), len(data.test)) > 0
+
+
 def test_a_table_without_parts_is_split_when_it_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "plain.csv").write_text("label,text\n" + "".join(f"{'ab'[i % 2]},text {i}\n" for i in range(200)))
     data = load_data("plain", tmp_path)

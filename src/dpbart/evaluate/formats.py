@@ -22,6 +22,7 @@ Row = tuple[str, Labelled]
 # Names that others give to the parts.
 PART_OF = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "dev": "valid"}
 PART_OF |= {"val": "valid", "test": "test", "testing": "test"}
+NO_PART = ("", "all")  # of a row that is still to be split
 DRUGS_FILES = {"train": "drugsComTrain_raw.tsv", "test": "drugsComTest_raw.tsv"}
 DRUGS_POSITIVE = 8.0  # stars out of 10, and more: 8, 9 and 10 give the paper's own count
 AMAZON_LABELS = {"1": "negative", "2": "negative", "3": "negative", "4": "positive", "5": "positive"}  # by stars
@@ -105,12 +106,13 @@ def read_table(
         for place, (text, label, part) in enumerate(zip(batch.texts(), labels, parts, strict=True)):
             if label is None or str(label) == "":
                 raise BadTable(f"{table.name} row {batch.first + place} has no label. Give every row one.")
-            if part and str(part).lower() not in PART_OF:
+            named = str(part or "").lower()
+            if named not in (*PART_OF, *NO_PART):
                 raise BadTable(
                     f"'{split_column}' in {table.name} row {batch.first + place} must be train, valid or test, got "
-                    f"{part!r}. Give that column another name to have the rows split here."
+                    f"{part!r}. Write 'all' into every row to have them split here."
                 )
-            yield PART_OF.get(str(part).lower()), Labelled(str(label), text)
+            yield PART_OF.get(named), Labelled(str(label), text)
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str | None, Labelled]]:
