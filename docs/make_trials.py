@@ -70,7 +70,7 @@ def run(trial: Trial, files: tuple[CorpusFile, ...], steps: int, work: Path) -> 
         noisy.clip_with_gradient = trial.clip
         recipe = noisy.NoisyRecipe(steps=steps, easing=trial.easing)
         pruned = pruned_at_once(Bundle.find("mini"), trial.width)
-        noisy.write_noisy(pruned, noisy.train_noisy(pruned, files, recipe, training), recipe, training, out)
+        noisy.write_noisy(pruned, noisy.train_noisy(pruned, files, recipe, training), files, recipe, training, out)
     return out
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import NotPrepared
-from dpbart.models.bundle import BUNDLED, PARTS, Bundle, ModelFacts, bundled_names
+from dpbart.models.bart import SplitBart
+from dpbart.models.bundle import BUNDLED, PARTS, Bundle, ModelFacts, bundled_names, save_bundle
 
 
 def test_a_model_ships_with_the_package() -> None:
@@ -105,6 +106,21 @@ def test_the_fingerprint_follows_the_weights(tiny: Bundle, tiny_copy: Path) -> N
     weights[-1] ^= 1
     (tiny_copy / "model.safetensors").write_bytes(weights)
     assert Bundle.at(tiny_copy).fingerprint != tiny.fingerprint
+
+
+def test_a_model_half_written_over_another_is_no_model(
+    tiny: Bundle, tiny_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else new weights would stand beside old columns and an old clip."""
+
+    def stopped(self: ModelFacts, folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ModelFacts, "write", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        save_bundle(SplitBart.load(tiny.folder).model, tiny.folder / "tokenizer.json", tiny.facts, tiny_copy)
+    with pytest.raises(NotPrepared, match="not a complete model: tokenizer.json missing"):
+        Bundle.at(tiny_copy)
 
 
 def test_the_bundled_folder_holds_nothing_else() -> None:

@@ -53,6 +53,9 @@ def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
         find_corpus([tmp_path / "none"])
     with pytest.raises(BadTable, match="no public text found"):
         find_corpus([tmp_path])
+    (tmp_path / "blank.txt").write_text(" \n\n")
+    with pytest.raises(BadTable, match="nothing but blank lines in .*blank.txt"):
+        find_corpus([tmp_path])
 
 
 @pytest.mark.parametrize("ending", [".txt.gz", ".txt.zst"])

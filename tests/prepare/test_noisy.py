@@ -151,6 +151,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(
         with pytest.raises(KeyboardInterrupt):
             train_noisy(tiny, corpus, RECIPE, tmp_path / "stopped")
     resumed = train_noisy(tiny, corpus, RECIPE, tmp_path / "stopped")
+    other = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(16))))
+    with pytest.raises(BadParameter, match="was begun with another model"):  # the same weights, other columns
+        train_noisy(other, corpus, RECIPE, tmp_path / "stopped")
     for name, tensor in whole.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0, msg=name)
 
@@ -177,7 +180,7 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     monkeypatch.setattr(NoisyColumns, "__call__", channel)
     monkeypatch.setattr("dpbart.prepare.noisy.batch_of", batch)
     trained = train_noisy(pruned, corpus, recipe, tmp_path / "training")
-    bundle = write_noisy(pruned, trained, recipe, tmp_path / "training", tmp_path / "pr-plus")
+    bundle = write_noisy(pruned, trained, corpus, recipe, tmp_path / "training", tmp_path / "pr-plus")
     assert (bundle.facts.variant, bundle.facts.told, bundle.clip.bound) == ("pr-plus", True, noisy.BOUND)
 
     rewriter = Rewriter.load(str(bundle.folder), epsilon=500.0, beams=2)
@@ -198,7 +201,7 @@ def test_a_model_trained_under_noise_can_be_trained_further_for_one_budget(
 ) -> None:
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
     trained = train_noisy(pruned, corpus, RECIPE, tmp_path / "first")
-    bundle = write_noisy(pruned, trained, RECIPE, tmp_path / "first", tmp_path / "pr-plus")
+    bundle = write_noisy(pruned, trained, corpus, RECIPE, tmp_path / "first", tmp_path / "pr-plus")
     one = NoisyRecipe(epsilon_low=500.0, epsilon_high=500.0, steps=1, batch_size=8, learning_rate=1e-9)
     further = train_noisy(bundle, corpus, one, tmp_path / "second").state_dict()
     for name, tensor in SplitBart.load(bundle.folder).model.state_dict().items():

@@ -109,6 +109,23 @@ def test_only_kept_columns_count(tiny: Bundle, tiny_copy: Path) -> None:
     assert pruned.sensitivity.l2 == pytest.approx(2 * 0.5 * 6)
 
 
+def test_what_the_encoder_puts_in_pruned_columns_changes_nothing_that_the_decoder_sees(
+    tiny: Bundle, tiny_copy: Path, decoded: list[PrivateLatent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
+    real = SplitBart.encode
+
+    def other(self: SplitBart, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        latent = real(self, ids) + np.float32(9)
+        latent[..., [1, 5, 30]] -= np.float32(9)
+        return latent
+
+    for encode in (real, other):
+        monkeypatch.setattr(SplitBart, "encode", encode)
+        Rewriter.load(str(tiny_copy), epsilon=500, beams=1, entropy=ReplaySeed(7)).rewrite(["a child"])
+    np.testing.assert_allclose(decoded[0].values, decoded[1].values, atol=0.01)  # a step of the grid, at most
+
+
 def test_a_length_beyond_the_models_is_refused(tiny: Bundle) -> None:
     with pytest.raises(BadParameter, match="length must be at most 12 for the model 'tiny', got 13"):
         Rewriter.load(str(tiny.folder), epsilon=10, length=13)

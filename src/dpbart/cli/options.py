@@ -16,7 +16,21 @@ corpus_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
-out_option = click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to make.")
+
+
+def _with_a_name(context: click.Context, parameter: click.Parameter, out: Path) -> Path:
+    if not out.name:
+        raise click.BadParameter(f"must be a directory with a name, got '{out}'. Training goes into NAME.training.")
+    return out
+
+
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_with_a_name,
+    required=True,
+    help="Model directory to make.",
+)
 seed_option = click.option(
     "--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise."
 )

@@ -10,8 +10,10 @@ import click
 
 from dpbart.cli.adept import adept
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
+from dpbart.errors import BadParameter
 
 if TYPE_CHECKING:
+    from dpbart.models.bundle import Bundle
     from dpbart.prepare.clip import ClipChoice
 
 
@@ -119,6 +121,7 @@ def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> No
 
     bundle = Bundle.at(model)
     bundle.require_bart("its clip is part of its training. Train another with: dpbart prepare adept --clip")
+    bundle.require_before_noise("its clip is part of that training. Train another with: dpbart prepare noisy")
     choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
     draw_clip(choice, bundle.folder / "clip.png")
     figures = _clip_figures(choice, texts)
@@ -149,6 +152,13 @@ def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
     }
 
 
+def _require_apart(bundle: Bundle, out: Path) -> None:
+    if out.resolve() == bundle.folder.resolve():
+        raise BadParameter(
+            f"--out must be another directory than the model's own, got '{out}'. It would be overwritten."
+        )
+
+
 @prepare.command()
 @click.option("-m", "--model", required=True, help="Model to prune: bundled name, directory, or hub id.")
 @corpus_option
@@ -168,6 +178,7 @@ def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
 @click.option("--round", "chosen", type=int, help="Rewrite with this round's columns; the last but one by default.")
 @seed_option
 @texts_option
+@json_option
 def prune(
     model: str,
     corpus: tuple[Path, ...],
@@ -183,6 +194,7 @@ def prune(
     chosen: int | None,
     seed: int,
     texts: int,
+    as_json: bool,
 ) -> None:
     """Prune a model's latent in rounds (DP-BART-PR).
 
@@ -193,7 +205,7 @@ def prune(
     """
     from dpbart.models.bundle import Bundle
     from dpbart.prepare.corpus import find_corpus
-    from dpbart.prepare.prune import BUDGETS, PruneRecipe, draw_rounds, noise_in_bounds, prune, write_pruned
+    from dpbart.prepare.prune import BUDGETS, PruneRecipe, draw_rounds, prune, write_pruned
 
     recipe = PruneRecipe(
         rounds=rounds,
@@ -206,15 +218,21 @@ def prune(
         clip=clip,
         seed=seed,
     )
+    chosen = recipe.columns_of_round(chosen)
     bundle = Bundle.find(model)
-    pruned = prune(bundle, find_corpus(corpus), recipe, out.with_name(out.name + ".training"), texts)
-    click.echo("round  kept    loss    BLEU   noise in bounds at epsilon " + ", ".join(f"{each:,}" for each in BUDGETS))
-    for each in pruned.rounds:
-        scales = (noise_in_bounds(each.columns, length=bundle.facts.length, epsilon=budget) for budget in BUDGETS)
-        noise = "  ".join(f"{scale:6.2f}" for scale in scales)
-        click.echo(f"{each.number:5}  {len(each.columns.kept):4}  {each.loss:6.3f}  {each.bleu:6.2f}   {noise}")
-    write_pruned(bundle, pruned, recipe, max(1, rounds - 1) if chosen is None else chosen, out)
+    _require_apart(bundle, out)
+    files = find_corpus(corpus)
+    pruned = prune(bundle, files, recipe, out.with_name(out.name + ".training"), texts)
+    write_pruned(bundle, pruned, files, recipe, chosen, out)
     draw_rounds(pruned.rounds, bundle.facts.length, out / "rounds.png")
+    figures = [each.figures(bundle.facts.length) for each in pruned.rounds]
+    if as_json:
+        click.echo(json.dumps({"rounds": figures}))
+        return
+    click.echo("round  kept    loss    BLEU   noise in bounds at epsilon " + ", ".join(f"{each:,}" for each in BUDGETS))
+    for each in figures:
+        noise = "  ".join(f"{scale:6.2f}" for scale in each["noise_in_bounds"].values())
+        click.echo(f"{each['round']:5}  {each['kept']:4}  {each['loss']:6.3f}  {each['bleu']:6.2f}   {noise}")
     click.echo(f"Next, choose its clip: dpbart prepare clip --model {out} --corpus ...")
 
 
@@ -227,7 +245,7 @@ def prune(
     type=(float, float),
     default=(10.0, 5000.0),
     show_default=True,
-    help="Budgets to train for, drawn anew in each step; twice the same for one budget.",
+    help="Budgets to train for, drawn anew for each text; twice the same for one budget.",
 )
 @click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
 @click.option("--steps", type=int, default=8000, show_default=True, help="Training steps.")
@@ -267,6 +285,8 @@ def noisy(
         seed=seed,
     )
     bundle, training = Bundle.find(model), out.with_name(out.name + ".training")
-    trained = train_noisy(bundle, find_corpus(corpus), recipe, training)
-    write_noisy(bundle, trained, recipe, training, out)
+    _require_apart(bundle, out)
+    files = find_corpus(corpus)
+    trained = train_noisy(bundle, files, recipe, training)
+    write_noisy(bundle, trained, files, recipe, training, out)
     click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {high:g} --model {out}")

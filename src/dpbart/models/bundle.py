@@ -144,6 +144,11 @@ class Bundle:
         if self.facts.variant == ADEPT:
             raise NotPrepared(f"'{self.name}' is an ADePT, but {why}")
 
+    def require_before_noise(self, why: str) -> None:
+        """Refuse a model trained under noise: it reads its latent only with all that it is told."""
+        if self.facts.told:
+            raise NotPrepared(f"'{self.name}' was trained under noise, and {why}")
+
     @property
     def columns(self) -> Columns:
         """The columns that survived pruning, or all."""
@@ -167,15 +172,17 @@ class Bundle:
 
 
 def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
-    """Write a model directory, its weights in the precision they have."""
+    """Write a model directory, its weights in the precision they have; stopped on the way, it leaves no model."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()  # ours is enough
     out.mkdir(parents=True, exist_ok=True)
+    (out / "tokenizer.json").unlink(missing_ok=True)  # no model without it, until the rest is whole and fits
     model.save_pretrained(out)
     (out / "generation_config.json").unlink(missing_ok=True)  # decoding settings are the rewriter's own
-    shutil.copyfile(tokenizer, out / "tokenizer.json")
     facts.write(out)
+    partial = shutil.copyfile(tokenizer, out / "tokenizer.partial")
+    partial.replace(out / "tokenizer.json")
     return Bundle.at(out)
 
 

@@ -91,8 +91,12 @@ def importance(model: BartForConditionalGeneration, *, layer: int = 0, projectio
 
 def choose(scores: Scores, columns: Columns, *, quantile: float = 0.25) -> Columns:
     """The columns that stay: those whose score is not strictly below the linear quantile of the ones still kept."""
-    if not 0 < quantile < 1:
-        raise BadParameter(f"quantile must be between 0 and 1, both excluded, got {quantile}.")
+    check_quantile(quantile)
     kept = np.array(columns.kept)
     threshold = np.quantile(scores[kept], quantile)  # numpy's default is linear
     return Columns(columns.width, tuple(int(column) for column in kept[scores[kept] >= threshold]))
+
+
+def check_quantile(quantile: float) -> None:
+    if not 0 < quantile < 1:
+        raise BadParameter(f"quantile must be between 0 and 1, both excluded, got {quantile}.")

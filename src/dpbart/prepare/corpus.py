@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,16 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
         for path in found:
             files.append(CorpusFile(path, sha256_of(path), sum(1 for _ in read_texts(path))))
             bar.advance(1)
+    if not any(file.texts for file in files):
+        raise BadTable(
+            f"no public text found: nothing but blank lines in {', '.join(repr(str(each)) for each in found)}."
+        )
     return tuple(files)
+
+
+def with_corpora(before: tuple[dict[str, Any], ...], files: Sequence[CorpusFile]) -> tuple[dict[str, Any], ...]:
+    """The public text that a model was made from until now, and these files, each named once."""
+    return (*before, *(new for file in files if (new := file.provenance()) not in before))
 
 
 def read_texts(path: Path) -> Iterator[str]:

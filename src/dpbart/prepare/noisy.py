@@ -24,9 +24,9 @@ from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
 from dpbart.models.told import TOKENS, Told, row_places
-from dpbart.prepare.corpus import CorpusFile, encode_corpus
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, with_corpora
 from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, Mechanism, NonPrivate
 
@@ -55,6 +55,7 @@ class NoisyRecipe:
             raise BadParameter(
                 f"the lower epsilon must not be above the higher {self.epsilon_high:g}, got {self.epsilon_low:g}."
             )
+        _ = self.schedule
 
     @property
     def schedule(self) -> Schedule:
@@ -111,7 +112,7 @@ def train_noisy(
     bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
     accelerator = Accelerator()
     with accelerator.main_process_first():
-        held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}
+        held = {**asdict(recipe), "model": known_by(bundle), "corpus": [file.sha256 for file in files]}
         hold_to_recipe(folder, held)
     bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
     columns, model = bundle.columns, bart.model
@@ -192,7 +193,12 @@ def with_budget_tokens(source: Path, target: Path, *, length: int) -> Tokens:
 
 
 def write_noisy(
-    bundle: Bundle, model: BartForConditionalGeneration, recipe: NoisyRecipe, folder: Path, out: Path
+    bundle: Bundle,
+    model: BartForConditionalGeneration,
+    files: tuple[CorpusFile, ...],
+    recipe: NoisyRecipe,
+    folder: Path,
+    out: Path,
 ) -> Bundle:
     """A model directory, in half precision, that is told what is public when it rewrites."""
     facts = replace(
@@ -200,6 +206,7 @@ def write_noisy(
         variant="pr-plus",
         clip=BOUND,
         told=True,
+        corpora=with_corpora(bundle.facts.corpora, files),
         recipe={**bundle.facts.recipe, "noisy": asdict(recipe)},
         figures={},
         version=__version__,

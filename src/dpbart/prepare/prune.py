@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,18 +19,18 @@ from dpbart import __version__
 from dpbart.errors import BadParameter
 from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
-from dpbart.models.pruning import Columns, choose, importance
+from dpbart.models.pruning import Columns, check_quantile, choose, importance
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts, with_corpora
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 
 CHOICES = ("k", "v", "random")
-BUDGETS = (100, 500, 1000, 2500)  # of the paper, shown for each round
+BUDGETS = (10, 50, 100, 250, 500, 750, 1000, 2500)  # of the paper, shown for each round
 DELTA = 1e-5
 
 
@@ -52,6 +53,17 @@ class PruneRecipe:
             raise BadParameter(f"rounds must be at least 1, got {self.rounds}.")
         if self.by not in CHOICES:
             raise BadParameter(f"by must be one of {', '.join(CHOICES)}, got {self.by!r}.")
+        check_quantile(self.quantile)
+        if self.clip is not None:
+            ByValue(self.clip)  # refuses a bound that is not above 0
+        _ = self.schedule(0)
+
+    def columns_of_round(self, asked: int | None) -> int:
+        """The round whose columns to rewrite with: the last but one, if none is asked for."""
+        chosen = max(1, self.rounds - 1) if asked is None else asked
+        if not 1 <= chosen <= self.rounds:
+            raise BadParameter(f"the round to rewrite with must be from 1 to {self.rounds}, got {chosen}.")
+        return chosen
 
     def schedule(self, number: int) -> Schedule:
         return Schedule(
@@ -72,6 +84,11 @@ class Round:
     columns: Columns
     loss: float
     bleu: float
+
+    def figures(self, length: int) -> dict[str, Any]:
+        noise = {str(epsilon): noise_in_bounds(self.columns, length=length, epsilon=epsilon) for epsilon in BUDGETS}
+        kept = len(self.columns.kept)
+        return {"round": self.number, "kept": kept, "loss": self.loss, "bleu": self.bleu, "noise_in_bounds": noise}
 
 
 @dataclass(frozen=True)
@@ -97,19 +114,22 @@ class ClippedColumns:
 def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int) -> Pruned:
     """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
     bundle.require_bart("pruning reads the cross-attention of a BART. Give a BART, such as mini.")
+    bundle.require_before_noise("pruning would undo that. Prune the model that it was made from.")
     bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
     accelerator = Accelerator()
     bart = SplitBart.load(bundle.folder, device=accelerator.device)  # where training and BLEU both run
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-    held = {**asdict(recipe), "model": bundle.fingerprint, "corpus": [file.sha256 for file in files]}
+    importance(bart.model, layer=recipe.layer)  # refuses a layer that is not there, before anything is written
+    held_out = held_out_texts(files, texts)
+    held = {**asdict(recipe), "clip": bound, "model": known_by(bundle), "corpus": [file.sha256 for file in files]}
     with accelerator.main_process_first():
         hold_to_recipe(folder, {**held, "steps_in_a_round": recipe.steps})  # may not change: later rounds build on it
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
-    held_out = held_out_texts(files, texts)
     start_id = bart.model.config.decoder_start_token_id
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
+        torch.manual_seed(int(random.integers(2**62)))  # the dropout of this step, if the model has any
         return batch_of(shown=whole, whole=whole, start=start_id)
 
     rounds: list[Round] = []
@@ -173,22 +193,24 @@ def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
         right.plot(kept, scales, marker="o", label=f"epsilon {epsilon:,}")
     right.set(ylabel="noise, in units of the bound", yscale="log")
     right.set_ylim(top=4 * right.get_ylim()[1])  # room for the legend
-    right.legend(frameon=False, ncols=2, loc="upper center")
+    right.legend(frameon=False, ncols=3, fontsize="small", loc="upper center")
     for axis in (left, right):
         axis.set(xlabel="columns kept")
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
 
 
-def write_pruned(bundle: Bundle, pruned: Pruned, recipe: PruneRecipe, chosen: int, out: Path) -> Bundle:
+def write_pruned(
+    bundle: Bundle, pruned: Pruned, files: tuple[CorpusFile, ...], recipe: PruneRecipe, chosen: int, out: Path
+) -> Bundle:
     """The last round's weights, in half precision, with the columns of the chosen round; its clip is still open."""
-    if not 1 <= chosen <= len(pruned.rounds):
-        raise BadParameter(f"the round to rewrite with must be from 1 to {len(pruned.rounds)}, got {chosen}.")
+    chosen = recipe.columns_of_round(chosen)
     facts = replace(
         bundle.facts,
         variant="pr",
         kept=pruned.rounds[chosen - 1].columns.kept,
         clip=None,
+        corpora=with_corpora(bundle.facts.corpora, files),
         recipe={**bundle.facts.recipe, "prune": {**asdict(recipe), "columns_of_round": chosen}},
         figures={},
         version=__version__,

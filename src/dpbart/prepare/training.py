@@ -8,6 +8,7 @@ training seed: public, and unrelated to the noise that makes a rewriting private
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import torch
 from accelerate import Accelerator
 
 from dpbart.errors import BadParameter
+from dpbart.models.bundle import Bundle
 from dpbart.progress import progress
 
 STEPS_BETWEEN_SAVES = 300
@@ -43,6 +45,10 @@ class Schedule:
         for name in ("steps", "batch_size", "warmup"):
             if getattr(self, name) < 1:
                 raise BadParameter(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise BadParameter(f"learning_rate must be greater than 0 and finite, got {self.learning_rate}.")
+        if self.seed < 0:
+            raise BadParameter(f"seed must be at least 0, got {self.seed}.")
 
     def learning_rate_at(self, step: int) -> float:
         """Warm-up, a plateau, and a straight line to 0: `steps` may grow while still on the plateau."""
@@ -66,11 +72,11 @@ def train(
     """
     optimizer = torch.optim.AdamW(objective.parameters(), weight_decay=0.01, betas=(0.9, 0.98), fused=True)
     prepared, optimizer = accelerator.prepare(objective, optimizer)
-    order, first = TextOrder(len(corpus), schedule), _load_state(accelerator, folder)
+    order = TextOrder(len(corpus), schedule)
+    first, smooth = _load_state(accelerator, folder)
     if first > schedule.steps:
         raise BadParameter(f"steps must be at least the {first} already trained in '{folder}', got {schedule.steps}.")
     mine = slice(accelerator.process_index, None, accelerator.num_processes)
-    smooth = float("nan")
     with progress(title, total=schedule.steps, unit="steps", start=first) as bar:
         for step in range(first, schedule.steps):
             whole = corpus[order.rows(step)].astype(np.int64)[mine]  # (batch, length)
@@ -85,8 +91,14 @@ def train(
             smooth = loss.item() if np.isnan(smooth) else 0.98 * smooth + 0.02 * loss.item()
             bar.advance(1, note=f"loss {smooth:.3f}")
             if (step + 1) % STEPS_BETWEEN_SAVES == 0 or step + 1 == schedule.steps:
-                _save_state(accelerator, folder, step + 1)
+                _save_state(accelerator, folder, step + 1, smooth)
+    accelerator.free_memory()  # or the next training's states would hold this model and optimizer too
     return smooth
+
+
+def known_by(bundle: Bundle) -> list[object]:
+    """What makes a model another one to train further: its weights, its length, its columns."""
+    return [bundle.fingerprint, bundle.facts.length, *bundle.columns.kept]
 
 
 def hold_to_recipe(folder: Path, recipe: dict[str, object]) -> None:
@@ -124,21 +136,22 @@ class TextOrder:
         return np.sort(self.shuffle[place * self.batch_size :][: self.batch_size])
 
 
-def _save_state(accelerator: Accelerator, folder: Path, step: int) -> None:
-    """A state counts once its marker stands, which is written last; older ones go after that."""
+def _save_state(accelerator: Accelerator, folder: Path, step: int, loss: float) -> None:
+    """A state counts once its marker stands, which is written last and holds the loss; older ones go after that."""
     state = folder / f"state-{step}"
     accelerator.save_state(str(state), safe_serialization=False)  # safetensors drops and re-makes tied weights
     if accelerator.is_main_process:
-        (state / "complete").touch()
+        (state / "complete").write_text(repr(loss))
         for old in folder.glob("state-*"):
             if old != state:
                 shutil.rmtree(old)
 
 
-def _load_state(accelerator: Accelerator, folder: Path) -> int:
-    """The step to go on from: 0 without a saved state."""
+def _load_state(accelerator: Accelerator, folder: Path) -> tuple[int, float]:
+    """The step to go on from and the loss so far: 0 and none without a saved state."""
     steps = [int(marker.parent.name.removeprefix("state-")) for marker in folder.glob("state-*/complete")]
     if not steps:
-        return 0
-    accelerator.load_state(str(folder / f"state-{max(steps)}"))
-    return max(steps)
+        return 0, math.nan
+    state = folder / f"state-{max(steps)}"
+    accelerator.load_state(str(state))
+    return max(steps), float((state / "complete").read_text() or "nan")
