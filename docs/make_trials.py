@@ -1,4 +1,4 @@
-"""The tables of short trainings in docs/models.md: how wide a latent, and which gradient through the clip.
+"""The tables of short trainings in docs/models.md: how wide a latent, and what of the training helps.
 
     python docs/make_trials.py --corpus corpus/ --work work/
 
@@ -20,9 +20,10 @@ from make_models import DELTA, surprise
 from dpbart import Rewriter
 from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.pruning import importance
+from dpbart.models.pruning import Columns, importance
 from dpbart.prepare import noisy
 from dpbart.prepare.corpus import CorpusFile, find_corpus, held_out_texts
+from dpbart.prepare.training import Ids
 
 EPSILONS = (100, 250, 500, 1000, 2500)
 
@@ -37,6 +38,10 @@ def straight_through(kept: torch.Tensor) -> torch.Tensor:
     return kept + (hard(kept) - kept).detach()
 
 
+def leave_columns(bart: SplitBart, columns: Columns, ids: Ids, *, gain: float) -> None:
+    """As they are: each with its own mean and spread."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One short training."""
@@ -45,6 +50,7 @@ class Trial:
     width: int = 64  # columns kept
     easing: float = noisy.NoisyRecipe.easing
     clip: Callable[[torch.Tensor], torch.Tensor] = noisy.clip_with_gradient
+    spread: Callable[..., None] = noisy.spread_columns
 
 
 TRIALS = (
@@ -54,6 +60,7 @@ TRIALS = (
     Trial("64-columns-hard-gradient", clip=hard),
     Trial("64-columns-straight-through", clip=straight_through),
     Trial("64-columns-not-eased", easing=0.0),
+    Trial("64-columns-not-spread", spread=leave_columns),
 )
 
 
@@ -67,7 +74,7 @@ def run(trial: Trial, files: tuple[CorpusFile, ...], steps: int, work: Path) -> 
     """The folder of the trained model."""
     out, training = work / trial.name, work / f"{trial.name}.training"
     if not out.is_dir():
-        noisy.clip_with_gradient = trial.clip
+        noisy.clip_with_gradient, noisy.spread_columns = trial.clip, trial.spread
         recipe = noisy.NoisyRecipe(steps=steps, easing=trial.easing)
         pruned = pruned_at_once(Bundle.find("mini"), trial.width)
         noisy.write_noisy(pruned, noisy.train_noisy(pruned, files, recipe, training), files, recipe, training, out)
