@@ -10,13 +10,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dpbart.errors import BadParameter, BadTable
+from dpbart.errors import BadTable
 from dpbart.evaluate import rewriting
 from dpbart.evaluate.downstream import Labelling
 from dpbart.evaluate.experiment import Experiment, Task
 from dpbart.evaluate.linear import LinearClassifier
 from dpbart.evaluate.parts import Labelled, Part, write_parts
-from dpbart.evaluate.plan import PRESETS, Plan, preset_names, read_plan
+from dpbart.evaluate.plan import Plan, read_plan
 from dpbart.evaluate.results import Result, read_results, read_samples
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
@@ -287,74 +287,3 @@ def test_other_data_than_the_papers_stop_before_any_work(tiny: Bundle, tmp_path:
         run(plan, tmp_path)
     assert not (tmp_path / "out").exists()
     Experiment.prepare(Task(plan, tmp_path, tmp_path / "out", allow_different=True))
-
-
-class TestPlan:
-    @pytest.mark.parametrize(
-        ("before", "after", "message"),
-        [
-            ("beams = 1", "beam = 1", "has a key that is not known: beam. Known: name, models,"),
-            ('kind = "linear"', 'kind = "forest"', "must be one of encoder, linear, got 'forest'"),
-            ('kind = "linear"\n', "", r"\[\[classifiers\]\] of .* lacks kind"),
-            ("epsilons = [500, inf]", "epsilons = [-1]", "epsilon must be greater than 0"),
-            ("epsilons = [500, inf]", "epsilons = 5", "value of the wrong type"),
-            (
-                "epsilons = [500, inf]",
-                'epsilons = ["much"]',
-                r"'epsilons' in .* must be list\[float\], got \['much'\]",
-            ),
-            ("beams = 1", 'beams = "one"', "'beams' in .* must be int, got 'one'"),
-            ("beams = 1", "beams = 0", "beams of the experiment must be at least 1, got 0"),
-            ("delta = 1e-3", "delta = 1", "delta of 'fruit' must be at least 0 and below 1"),
-            ("delta = 1e-3", "delta = 1e-3\ntrain = 1.5", r"'train' in \[\[data\]\] .* must be int \| None, got 1.5"),
-            ('name = "linear"', 'name = "linear"\nseeds = 3', "'seeds' in .* wrong type"),
-            ('name = "linear"', 'name = "linear"\nseeds = [1, 1]', r"must differ, got \[1, 1\]"),
-            ('name = "linear"', 'name = "linear"\nepochs = 0', "epochs of the classifier 'linear' must be at least 1"),
-            ('name = "linear"', 'name = "linear"\nlearning_rates = [0]', "must be above 0, got 0"),
-            ('name = "linear"', 'name = "linear"\nmechanisms = ["laplac"]', "names 'laplac', which the experiment has"),
-            ('name = "gaussian"', 'name = "none"', "mechanism must be one of gaussian, laplace"),
-            ("delta = 1e-3", "delta = 1e-3\ntrain = 0", "train of 'fruit' must be at least 1 text"),
-            ("[[data]]", "[data]", "must be tables"),
-            ("models =", "models", "is not TOML"),
-            ('name = "linear"', 'name = "linear"\ndata = ["pears"]', "names 'pears', which the experiment has not"),
-            ('name = "linear"', 'name = "linear"\nsettings = ["dp"]', "must be of original, rewrite-no-dp, rewrite-dp"),
-        ],
-    )
-    def test_what_is_wrong_is_named(self, plan: Plan, tmp_path: Path, before: str, after: str, message: str) -> None:
-        file = tmp_path / "plan.toml"
-        assert before in file.read_text()
-        file.write_text(file.read_text().replace(before, after))
-        with pytest.raises(BadParameter, match=message):
-            read_plan(str(file))
-
-    @pytest.mark.parametrize("settings", [["original"], ["rewrite-no-dp", "rewrite-dp"]])
-    def test_a_classifier_can_be_kept_to_some_settings(self, plan: Plan, tmp_path: Path, settings: list[str]) -> None:
-        file = tmp_path / "plan.toml"
-        file.write_text(file.read_text().replace('name = "linear"', f'name = "linear"\nsettings = {settings}'))
-        told = read_plan(str(file))
-        assert [each.name for each in told.settings() if told.classifiers[0].judges(each)] == settings
-
-    def test_a_plan_that_is_not_there_lists_the_presets(self) -> None:
-        with pytest.raises(BadParameter, match="Give a TOML file, or one of mini, paper"):
-            read_plan("maxi")
-
-    @pytest.mark.parametrize("name", ["mini", "paper"])
-    def test_presets_are_whole(self, name: str) -> None:
-        assert preset_names() == ["mini", "paper"]
-        plan = read_plan(name)
-        gaussian = next(each for each in plan.mechanisms if each.name == "gaussian")
-        assert gaussian.epsilons == (10, 50, 100, 250, 500, 750, 1000, 2500, math.inf)
-        assert plan.name == name
-        assert (PRESETS / f"{name}.toml").is_file()
-
-    def test_the_paper_has_the_papers_settings(self) -> None:
-        plan = read_plan("paper")
-        assert {each.name: each.delta for each in plan.data} == {
-            "atis": 1e-5,
-            "snips": 1e-5,
-            "imdb": 1e-5,
-            "drugs": 1e-6,
-            "amazon": 1e-7,
-        }
-        (bert,) = plan.classifiers
-        assert (plan.length, plan.beams, bert.epochs, bert.patience, len(bert.seeds)) == (20, 10, 50, 5, 3)
