@@ -19,9 +19,9 @@ from functools import partial
 import torch
 
 from dpbart import Rewriter, Rewriting
-from dpbart.rewrite.batches import Batch, Rows
-from dpbart.rewrite.engines import IN_FLIGHT, Answers, Engine, Inline, Processes, ended
-from dpbart.rewrite.on_ray import OnRay
+from dpbart.rewrite.engines.on_ray import OnRay
+from dpbart.rewrite.engines.processes import IN_FLIGHT, Answers, Engine, Inline, Processes, ended
+from dpbart.tables.batch import Batch, Rows
 
 ROWS, SIZE, WORKERS = 3000, 32, 2
 LEAST = 0.9  # of local's rate

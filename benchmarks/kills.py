@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpbart import Rewriter, Rewriting
-from dpbart.privacy.ledger import Ledger
-from dpbart.rewrite import release
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.unfinished import folder_of
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.parts import Parts
-from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import folder_of
+from dpbart.rewrite.request import Task
 
 ROWS, PEOPLE, KILLS = 5000, 300, 20
 
@@ -38,7 +38,7 @@ class Marked(Rewriter):
 
 
 def live(folder: Path) -> None:
-    release.PART_ROWS = 100
+    commit.PART_ROWS = 100
     rewriter = Marked(**vars(Rewriter.load("mini", epsilon=500, delta=1e-9, batch_size=10)))
     task = Task(folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", resume=True)
     plan(task, rewriter.mechanism).run(rewriter)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpbart import Rewriter, Rewriting
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.task import Task
+from dpbart.rewrite.request import Task
 
 SMALL, LARGE = 10_000, 1_000_000
 MOST_GROWTH = 1.1  # of the peak memory: people are counted in memory, some 100 bytes each

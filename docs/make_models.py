@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dpbart import Rewriter
-from dpbart.evaluate.bleu import measure_kept
+from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.models.bundle import Bundle
 from dpbart.prepare.corpus import find_corpus, held_out_texts
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from dpbart.evaluate.report import paper_tables
-from dpbart.evaluate.results import Result, read_results
+from dpbart.evaluate.experiment.report import paper_tables
+from dpbart.evaluate.experiment.results import Result, read_results
 
 DOCS = Path(__file__).parent
 ORIGINAL = 0.0  # stands for no rewriting among the budgets

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,11 @@ def tiny_adept(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFil
 def tiny_copy(tiny: Bundle, tmp_path: Path) -> Path:
     """A copy of the tiny model's directory, which a test may spoil."""
     return shutil.copytree(tiny.folder, tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def no_wait_for_the_disk() -> Iterator[None]:
+    """A busy disk takes half a second to say that it has a file; one test looks that it is asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield

@@ -13,10 +13,11 @@ PACKAGE = Path(dpbart.__file__).parent
 MAY_IMPORT = {
     "privacy": {"privacy"},
     "models": {"privacy", "models"},
+    "tables": {"tables"},
     "prepare": {"privacy", "models", "prepare"},
-    "rewrite": {"privacy", "models", "rewrite"},
-    "evaluate": {"privacy", "models", "prepare", "rewrite", "evaluate"},
-    "cli": {"privacy", "models", "prepare", "rewrite", "evaluate", "cli"},
+    "rewrite": {"privacy", "models", "tables", "rewrite"},
+    "evaluate": {"privacy", "models", "tables", "prepare", "rewrite", "evaluate"},
+    "cli": {"privacy", "models", "tables", "prepare", "rewrite", "evaluate", "cli"},
 }
 
 

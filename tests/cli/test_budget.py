@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.budget.ledger import Ledger
 
 SECRET = "zebra crossing in Wuppertal"
 

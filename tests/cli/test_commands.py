@@ -203,11 +203,11 @@ def test_a_delta_out_of_range_is_refused_where_it_is_not_used_too(notes: Path, m
 WAITING = """
 import sys, time
 from pathlib import Path
-from dpbart.rewrite import release
-from dpbart.rewrite.parts import Parts
+from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.saved import Parts
 
 told_off, real, deadline = Path(sys.argv.pop(1)), Parts.add, time.monotonic() + 600
-release.PART_ROWS = 64
+commit.PART_ROWS = 64
 
 def add(*args, **kwargs):
     real(*args, **kwargs)

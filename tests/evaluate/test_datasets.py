@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.evaluate import datasets
-from dpbart.evaluate.datasets import KNOWN, data_folder, load_data
-from dpbart.evaluate.formats import read_amazon, read_drugs
-from dpbart.evaluate.making import OwnFile, make_file
-from dpbart.evaluate.parts import Labelled, Part
-from dpbart.evaluate.splitting import Preparation
+from dpbart.evaluate.data import datasets
+from dpbart.evaluate.data.datasets import KNOWN, data_folder, load_data
+from dpbart.evaluate.data.parts import Labelled, Part
+from dpbart.evaluate.data.prepare import OwnFile, make_file
+from dpbart.evaluate.data.sources import read_amazon, read_drugs
+from dpbart.evaluate.data.splitting import Preparation
 
 Counts = dict[str, dict[str, int]]
 AMAZON_COLUMNS = "marketplace customer_id review_id product_id product_parent product_title product_category"

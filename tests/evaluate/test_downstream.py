@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.evaluate.downstream import Classifier, EncoderClassifier
-from dpbart.evaluate.encoder import load_encoder
-from dpbart.evaluate.linear import LinearClassifier
-from dpbart.evaluate.parts import Part
-from dpbart.evaluate.scores import score
+from dpbart.evaluate.classifiers.encoder import Classifier, EncoderClassifier
+from dpbart.evaluate.classifiers.linear import LinearClassifier
+from dpbart.evaluate.classifiers.weights import load_encoder
+from dpbart.evaluate.data.parts import Part
+from dpbart.evaluate.scores.f1 import score
 from dpbart.models.bundle import Bundle
 
 
@@ -67,18 +67,18 @@ def test_training_stops_when_patience_ends() -> None:
         return ["apple"] * len(VALID)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbart.evaluate.downstream._Training.predict", count)
+        patch.setattr("dpbart.evaluate.classifiers.encoder._Training.predict", count)
         done = EncoderClassifier(epochs=50, patience=2, batch_size=48).label(TRAIN, VALID, VALID.texts)
     assert (done.epochs, len(seen)) == (1, 1 + 2 + 1)  # the best, two without a better one, and the test texts
 
 
 def test_the_best_epoch_labels_the_test_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the second epoch spoils the weights, and the first is the one to keep."""
-    from dpbart.evaluate import downstream
+    from dpbart.evaluate.classifiers import encoder
 
-    learn: Callable[..., None] = downstream._Training._epoch
+    learn: Callable[..., None] = encoder._Training._epoch
 
-    def spoil(self: downstream._Training, *learned_from: Any) -> None:
+    def spoil(self: encoder._Training, *learned_from: Any) -> None:
         *rest, epoch = learned_from
         for _ in range(4):
             learn(self, *rest, 1)
@@ -86,7 +86,7 @@ def test_the_best_epoch_labels_the_test_texts(monkeypatch: pytest.MonkeyPatch) -
             for weights in self.model.head.parameters():
                 weights.data.zero_()
 
-    monkeypatch.setattr(downstream._Training, "_epoch", spoil)
+    monkeypatch.setattr(encoder._Training, "_epoch", spoil)
     done = EncoderClassifier(epochs=2, batch_size=16, seed=1).label(TRAIN, VALID, TEST.texts)
     assert done.epochs == 1
     assert score(TEST.labels, done.predicted).macro_f1 == 1

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate import rewriting
-from dpbart.evaluate.downstream import Labelling
-from dpbart.evaluate.experiment import Experiment, Task
-from dpbart.evaluate.linear import LinearClassifier
-from dpbart.evaluate.parts import Labelled, Part, write_parts
-from dpbart.evaluate.plan import Plan, read_plan
-from dpbart.evaluate.results import Result, read_results, read_samples
+from dpbart.evaluate.classifiers.encoder import Labelling
+from dpbart.evaluate.classifiers.linear import LinearClassifier
+from dpbart.evaluate.data.parts import Labelled, Part, write_parts
+from dpbart.evaluate.experiment import rewriting
+from dpbart.evaluate.experiment.experiment import Experiment, Task
+from dpbart.evaluate.experiment.plan import Plan, read_plan
+from dpbart.evaluate.experiment.results import Result, read_results, read_samples
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.evaluate.cells import Cells, Found, Recipe
-from dpbart.evaluate.judging import Judging
-from dpbart.evaluate.parts import Part
-from dpbart.evaluate.plan import ClassifierChoice
+from dpbart.evaluate.data.parts import Part
+from dpbart.evaluate.experiment.cells import Cells, Found, Recipe
+from dpbart.evaluate.experiment.judging import Judging
+from dpbart.evaluate.experiment.plan import ClassifierChoice
 
 TEXTS = Part(("an apple", "a boat"), ("apple", "boat"))
 # Learning rate, seed, shuffled: macro F1 on the validation part, and on the test part.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.plan import PRESETS, preset_names, read_plan
+from dpbart.evaluate.experiment.plan import PRESETS, preset_names, read_plan
 
 PLAN = """
 models = ["mini"]

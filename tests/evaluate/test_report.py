@@ -12,9 +12,9 @@ from matplotlib import pyplot
 from matplotlib.collections import PolyCollection
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.evaluate.figure import INFINITY_AFTER, draw, panels
-from dpbart.evaluate.report import paper_tables, sample_tables
-from dpbart.evaluate.results import read_results, read_samples
+from dpbart.evaluate.experiment.figure import INFINITY_AFTER, draw, panels
+from dpbart.evaluate.experiment.report import paper_tables, sample_tables
+from dpbart.evaluate.experiment.results import read_results, read_samples
 
 STORED = Path(__file__).parent / "stored"
 

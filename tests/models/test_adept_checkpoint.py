@@ -14,7 +14,7 @@ from dpbart.cli import cli
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.adept import SplitAdept
 from dpbart.models.bundle import Bundle
-from dpbart.models.checkpoint import import_checkpoint
+from dpbart.models.imported.checkpoint import import_checkpoint
 from dpbart.models.text import Tokens
 from dpbart.rewrite.rewriter import Rewriter
 

@@ -12,7 +12,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.checkpoint import import_checkpoint
+from dpbart.models.imported.checkpoint import import_checkpoint
 from dpbart.rewrite.rewriter import Rewriter
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.checkpoint import read_pruned_columns
+from dpbart.models.imported.checkpoint import read_pruned_columns
 from dpbart.models.pruning import Columns
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import NonPrivate

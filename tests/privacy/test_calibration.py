@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.calibration import (
     DELTAS,
     EPSILONS,
@@ -18,6 +17,7 @@ from dpbart.privacy.calibration import (
     gaussian_sigma,
     laplace_scale,
 )
+from dpbart.privacy.guarantee import Guarantee
 
 # Logarithmic: a budget of 0.03 is as likely as one of 30,000.
 epsilons = st.floats(*map(math.log, EPSILONS)).map(lambda x: min(max(math.exp(x), EPSILONS[0]), EPSILONS[1]))

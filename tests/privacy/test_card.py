@@ -51,7 +51,7 @@ RUNS: list[tuple[object, ...]] = [
 
 @pytest.mark.parametrize("args", RUNS)
 def test_every_card_is_as_the_schema_says(tiny: Bundle, tmp_path: Path, args: tuple[object, ...]) -> None:
-    schema = json.loads(resources.files("dpbart.privacy").joinpath("card.schema.json").read_text())
+    schema = json.loads(resources.files("dpbart.privacy.card").joinpath("card.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     card = rewritten(tiny, tmp_path, *args)
     jsonschema.validate(json.loads(card.read_text()), schema)
@@ -145,7 +145,7 @@ def test_a_missing_package_names_its_extra() -> None:
     code = (
         "import sys; sys.modules['cryptography'] = None\n"
         "from pathlib import Path; from dpbart.errors import MissingExtra\n"
-        "from dpbart.privacy.signing import read_public_key\n"
+        "from dpbart.privacy.card.signing import read_public_key\n"
         "try: read_public_key(Path('x'))\n"
         "except MissingExtra as error: print(error)"
     )

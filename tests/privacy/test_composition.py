@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.budget.composition import EXACT, ONE, SUM, Release, compose, exactly, minus, written
 from dpbart.privacy.calibration import gaussian_delta, gaussian_epsilon
-from dpbart.privacy.composition import EXACT, ONE, SUM, Release, compose, exactly, minus, written
 from dpbart.privacy.mechanisms import Gaussian, Laplace, NonPrivate
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
-from dpbart.privacy import database
+from dpbart.privacy.budget import database
+from dpbart.privacy.budget.composition import EXACT, Release
+from dpbart.privacy.budget.ledger import Ledger, Run
 from dpbart.privacy.clipping import Sensitivity
-from dpbart.privacy.composition import EXACT, Release
-from dpbart.privacy.ledger import Ledger, Run
 from dpbart.privacy.mechanisms import Gaussian, Laplace
 
 TENTH = Release.of(Laplace(0.1), private=True)

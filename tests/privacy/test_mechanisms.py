@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.calibration import gaussian_delta
 from dpbart.privacy.clipping import ByNorm, ByValue, Clip, Clipped, Sensitivity
+from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import (
     MECHANISMS,
     Gaussian,

@@ -20,11 +20,11 @@ from dpbart.cli import cli
 from dpbart.errors import BadParameter, EngineFailed
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.sampling import ReplaySeed
-from dpbart.rewrite.batches import Batch, Rows
-from dpbart.rewrite.engines import Engine, Inline, Make, Processes, choose_local
+from dpbart.rewrite.engines.on_ray import OnRay
+from dpbart.rewrite.engines.processes import Engine, Inline, Make, Processes, choose_local
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.on_ray import OnRay
-from dpbart.rewrite.task import Task
+from dpbart.rewrite.request import Task
+from dpbart.tables.batch import Batch, Rows
 
 OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
 
@@ -156,7 +156,7 @@ def test_what_makes_no_sense_is_refused(tiny: Bundle) -> None:
 def test_a_missing_ray_names_its_extra() -> None:
     code = (
         "import sys; sys.modules['ray'] = None\n"
-        "from dpbart.errors import MissingExtra; from dpbart.rewrite.on_ray import OnRay\n"
+        "from dpbart.errors import MissingExtra; from dpbart.rewrite.engines.on_ray import OnRay\n"
         "try: list(OnRay(None).map([]))\n"
         "except MissingExtra as error: print(error)"
     )

@@ -18,7 +18,7 @@ from dpbart.models.bundle import Bundle
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.privacy.sampling import ReplaySeed
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.task import Task
+from dpbart.rewrite.request import Task
 
 SECRET = "zebra crossing in Wuppertal"
 BUDGET = Gaussian(500, 1e-5)
@@ -200,7 +200,7 @@ def test_a_card_that_cannot_be_written_stops_the_release(
     job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
     with monkeypatch.context() as disk:
         disk.setattr(Path, "write_text", full)
-        with pytest.raises(BadTable, match="card .* cannot be written: No space left on device"):
+        with pytest.raises(BadTable, match="card.* cannot be written: No space left on device"):
             job.run(rewriter)
     assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.dpbart", "reviews.csv"]
     assert plan(Task(reviews, tmp_path / "out.csv", resume=True), BUDGET).run(rewriter).rows == 10

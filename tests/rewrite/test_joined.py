@@ -12,14 +12,14 @@ import pytest
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.rewrite import joined
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.joined import Joined
 from dpbart.rewrite.people import People
-from dpbart.rewrite.tables import open_table
-from dpbart.rewrite.task import Task
+from dpbart.rewrite.request import Task
+from dpbart.tables.table import open_table
 
 BUDGET = Gaussian(500, 1e-5)
 

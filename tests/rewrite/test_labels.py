@@ -13,11 +13,11 @@ import pytest
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.labels import read_label_set
-from dpbart.rewrite.task import Task
+from dpbart.rewrite.request import Task
 
 BUDGET = Gaussian(500, 1e-5)
 ROWS = 1200

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from dpbart import Rewriter, Rewriting
+from dpbart import Rewriter, Rewriting, files
 from dpbart.errors import BadLedger, BadParameter, BadTable, BudgetExceeded, NotResumable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.ledger import Ledger
+from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.mechanisms import Gaussian
-from dpbart.rewrite import parts, release, work, writers
-from dpbart.rewrite.batches import Batch
-from dpbart.rewrite.engines import Answers, Inline
+from dpbart.rewrite.durable import commit, saved, unfinished
+from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.durable.unfinished import Work, folder_of
+from dpbart.rewrite.engines.processes import Answers, Inline
 from dpbart.rewrite.job import Job, plan
 from dpbart.rewrite.people import People
-from dpbart.rewrite.stopping import Stopped
-from dpbart.rewrite.tables import open_table
-from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import Work, folder_of
+from dpbart.rewrite.request import Task
+from dpbart.tables.batch import Batch
+from dpbart.tables.table import open_table
 
 ROWS, PART = 40, 8
 
@@ -54,7 +54,7 @@ class Rereading(Inline):
 
 @pytest.fixture
 def rewriter(tiny: Bundle, monkeypatch: pytest.MonkeyPatch) -> Marked:
-    monkeypatch.setattr(release, "PART_ROWS", PART)
+    monkeypatch.setattr(commit, "PART_ROWS", PART)
     return Marked(**vars(Rewriter.load(str(tiny.folder), epsilon=500, delta=1e-9, beams=1, batch_size=4)))
 
 
@@ -83,14 +83,14 @@ def texts_of(folder: Path) -> list[str]:
 
 def after_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
     """Do something when so many parts are safe."""
-    real = parts.Parts.add
+    real = saved.Parts.add
 
-    def add(self: parts.Parts, drawn: parts.Drawn, *, recipe: str) -> None:
+    def add(self: saved.Parts, drawn: saved.Drawn, *, recipe: str) -> None:
         real(self, drawn, recipe=recipe)
         if self.rows == number * PART:
             act()
 
-    monkeypatch.setattr(parts.Parts, "add", add)
+    monkeypatch.setattr(saved.Parts, "add", add)
 
 
 def test_a_run_that_came_and_went_is_not_written_over(rewriter: Marked, folder: Path) -> None:
@@ -162,11 +162,11 @@ def test_texts_that_a_budget_refused_are_on_the_card(rewriter: Marked, folder: P
 def test_ctrl_c_while_merging_says_how_to_go_on(
     rewriter: Marked, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press(self: parts.Parts) -> Iterator[tuple[str, str | None]]:
+    def press(self: saved.Parts) -> Iterator[tuple[str, str | None]]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(parts.Parts, "read", press)
+        patched.setattr(saved.Parts, "read", press)
         with pytest.raises(Stopped, match="40 of 40 texts are safe. To go on, give the same command with --resume"):
             planned(folder, rewriter).run(rewriter)
     planned(folder, rewriter, resume=True).run(rewriter)
@@ -193,7 +193,7 @@ def test_a_disk_that_is_full_from_the_start_is_told(
     def full(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(work, "sync_folder", full)
+    monkeypatch.setattr(unfinished, "sync_folder", full)
     with pytest.raises(BadTable, match="cannot be written: No space left on device. Nothing was released"):
         planned(folder, rewriter).run(rewriter)
     assert not folder_of(folder / "out.csv").exists()
@@ -202,7 +202,7 @@ def test_a_disk_that_is_full_from_the_start_is_told(
 def test_another_clip_or_tokenizer_is_another_model(
     tiny_copy: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "PART_ROWS", PART)
+    monkeypatch.setattr(commit, "PART_ROWS", PART)
 
     def load() -> Marked:
         return Marked(**vars(Rewriter.load(str(tiny_copy), epsilon=500, delta=1e-9, beams=1, batch_size=4)))
@@ -278,7 +278,7 @@ def test_the_output_is_safe_before_its_parts_go(
         return act
 
     monkeypatch.setattr(os, "replace", noted("named", os.replace))
-    monkeypatch.setattr(writers, "sync_folder", lambda synced: order.append(f"synced {synced == folder}"))
+    monkeypatch.setattr(files, "sync_folder", lambda synced: order.append(f"synced {synced == folder}"))
     monkeypatch.setattr(Work, "remove", noted("removed", Work.remove))
     planned(folder, rewriter).run(rewriter)
     assert order[-3:] == ["named", "synced True", "removed"]

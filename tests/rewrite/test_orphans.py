@@ -11,8 +11,8 @@ from pathlib import Path
 
 from dpbart import Rewriter, Rewriting
 from dpbart.models.bundle import Bundle
-from dpbart.rewrite.batches import Rows
-from dpbart.rewrite.engines import Processes
+from dpbart.rewrite.engines.processes import Processes
+from dpbart.tables.batch import Rows
 
 
 class Named(Rewriter):

@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.ledger import Ledger
-from dpbart.rewrite.parts import Parts
-from dpbart.rewrite.work import folder_of
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.unfinished import folder_of
 
 ROWS, PEOPLE = 240, 30
 
@@ -22,8 +22,8 @@ ROWS, PEOPLE = 240, 30
 COMMAND = """
 import sys
 from dpbart.cli import cli
-from dpbart.rewrite import release
-release.PART_ROWS = 40
+from dpbart.rewrite.durable import commit
+commit.PART_ROWS = 40
 cli(sys.argv[1:])
 """
 

@@ -12,7 +12,6 @@ import secrets
 import shutil
 import signal
 import stat
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,16 +21,16 @@ from pathlib import Path
 
 import pytest
 
-from dpbart import Rewriter, Rewriting
+from dpbart import Rewriter, Rewriting, files
 from dpbart.errors import BadTable, BudgetExceeded, NotResumable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.card import Card
-from dpbart.privacy.ledger import Ledger
-from dpbart.rewrite import release
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.privacy.card.card import Card
+from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.unfinished import Work, folder_of, open_work, touched
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.parts import Parts
-from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import Work, folder_of, open_work, touched
+from dpbart.rewrite.request import Task
 
 ROWS, PEOPLE = 160, 30
 
@@ -56,7 +55,7 @@ def a_task(folder: Path, **changed: object) -> Task:
 
 def work_in(folder: Path, model: Path, die: str, begun: Event) -> None:
     """One life of the job, in a process of its own."""
-    release.PART_ROWS, release.PART_SECONDS = 20, math.inf
+    commit.PART_ROWS, commit.PART_SECONDS = 20, math.inf
     place, _, times = die.partition(" ")
     owner: dict[str, type] = {"add": Parts, "added": Parts, "record": Ledger, "write": Card, "remove": Work}
     if place:
@@ -220,24 +219,26 @@ def test_nothing_of_the_input_is_in_the_folder(dead: Path) -> None:
 
 
 def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release, "PART_ROWS", 20)
-    monkeypatch.setattr(release, "PART_SECONDS", math.inf)
-    real, calls = os.fsync, 0
+    monkeypatch.setattr(commit, "PART_ROWS", 20)
+    monkeypatch.setattr(commit, "PART_SECONDS", math.inf)
+    real, calls = files.put_in_place, 0
 
-    def full(handle: int) -> None:
+    def full(partial: Path, target: Path) -> None:
         nonlocal calls
-        calls += sys._getframe(1).f_code.co_name == "add"
+        calls += target.suffix == ".arrow"
         if calls == 3:
             raise OSError(28, "No space left on device")
-        real(handle)
+        real(partial, target)
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(files, "put_in_place", full)
     rewriter = marked(tiny.folder)
-    with pytest.raises(BadTable, match="No space left on device. 40 texts are safe there; make room, and go on with"):
+    with pytest.raises(
+        BadTable, match="No space left on device. 40 texts are safe in its folder; make room, and go on"
+    ):
         plan(a_task(folder), rewriter.mechanism).run(rewriter)
     seen = safe_texts(folder)
     assert len(seen) == 40
-    assert not list(folder_of(folder / "out.csv").glob("*.partial"))
+    assert not list(folder_of(folder / "out.csv").glob(".*.partial"))
     plan(a_task(folder), rewriter.mechanism).run(rewriter)
     check_the_end(folder, seen)
 
@@ -245,8 +246,8 @@ def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, m
 def test_a_budget_spent_by_others_in_the_middle_stops_the_run(
     tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "PART_ROWS", 20)
-    monkeypatch.setattr(release, "PART_SECONDS", math.inf)
+    monkeypatch.setattr(commit, "PART_ROWS", 20)
+    monkeypatch.setattr(commit, "PART_SECONDS", math.inf)
     rewriter = marked(tiny.folder)
     job = plan(a_task(folder), rewriter.mechanism)
     Ledger(folder / "l.db").set_limit(Decimal(1000), "p0")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpbart.privacy.ledger import Entry, Ledger
+    from dpbart.privacy.budget.ledger import Entry, Ledger
 
 
 def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
@@ -38,7 +38,7 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
         dpbart budget show budgets.db
         dpbart budget show budgets.db --person anna --json
     """
-    from dpbart.privacy.ledger import Ledger
+    from dpbart.privacy.budget.ledger import Ledger
 
     with closing(Ledger(ledger)) as opened:
         held = _all(opened) if person is None else _one(opened, person)
@@ -67,8 +67,8 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
         dpbart budget limit budgets.db 1000 --person anna
     """
     from dpbart.errors import BadParameter
-    from dpbart.privacy.composition import exactly
-    from dpbart.privacy.ledger import EVERYBODY, Ledger
+    from dpbart.privacy.budget.composition import exactly
+    from dpbart.privacy.budget.ledger import EVERYBODY, Ledger
 
     try:
         most = None if epsilon == "none" else exactly(float(epsilon))
@@ -83,7 +83,7 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
-    from dpbart.privacy.composition import written
+    from dpbart.privacy.budget.composition import written
 
     summary, everybody = ledger.summary(), ledger.limit()
     return {
@@ -98,7 +98,7 @@ def _all(ledger: Ledger) -> dict[str, object]:
 
 
 def _one(ledger: Ledger, person: str) -> dict[str, object]:
-    from dpbart.privacy.composition import minus, written
+    from dpbart.privacy.budget.composition import minus, written
 
     spent, most = ledger.spent(person), ledger.limit(person)
     left = most if most is None or spent is None else minus(most, spent.epsilon)
@@ -114,7 +114,7 @@ def _one(ledger: Ledger, person: str) -> dict[str, object]:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    from dpbart.privacy.composition import written
+    from dpbart.privacy.budget.composition import written
 
     run = entry.run
     return {

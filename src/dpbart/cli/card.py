@@ -27,7 +27,7 @@ def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None
     \b
         dpbart card verify private.csv.card.json --output private.csv --key public.pem
     """
-    from dpbart.privacy.verify import verify as check_card
+    from dpbart.privacy.card.verify import verify as check_card
 
     checks = check_card(file, key=key, output=output)
     if as_json:

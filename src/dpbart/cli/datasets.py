@@ -35,7 +35,7 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
     """
     import os
 
-    from dpbart.evaluate.datasets import ENVIRONMENT, KNOWN, data_folder, find_data
+    from dpbart.evaluate.data.datasets import ENVIRONMENT, KNOWN, data_folder, find_data
 
     asked = data_folder(folder) if folder is not None or os.environ.get(ENVIRONMENT) else None
     found = {name: find_data(name, asked) if asked else None for name in KNOWN}
@@ -77,7 +77,7 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
     \b
         dpbart datasets show snips --data data/
     """
-    from dpbart.evaluate.datasets import KNOWN, data_folder, load_data
+    from dpbart.evaluate.data.datasets import KNOWN, data_folder, load_data
 
     data = load_data(name, data_folder(folder), allow_different=True)
     known = KNOWN.get(name)
@@ -144,7 +144,7 @@ def prepare(
         dpbart datasets prepare amazon amazon_reviews_us_*.tsv.gz --out data/amazon.parquet
         dpbart datasets prepare own reviews.csv --label-column stars --balance --out data/reviews.parquet
     """
-    from dpbart.evaluate.making import OwnFile, make_file
+    from dpbart.evaluate.data.prepare import OwnFile, make_file
 
     own = OwnFile(text_column, label_column, longest, balance)
     counts = make_file(kind, source, out, own=own, seed=seed, allow_different=allow_different)

@@ -28,8 +28,8 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
         dpbart evaluate bleu reviews.csv private.csv
     """
     from dpbart.errors import BadTable
-    from dpbart.evaluate.bleu import measure_kept
-    from dpbart.rewrite.tables import open_table
+    from dpbart.evaluate.scores.bleu import measure_kept
+    from dpbart.tables.table import open_table
 
     texts = [
         [text for batch in open_table(file, text_column=text_column).batches(1024) for text in batch.texts()]
@@ -89,10 +89,10 @@ def downstream(
     \b
         dpbart evaluate downstream --train train.csv --valid valid.csv --test test.csv --epsilon 500
     """
-    from dpbart.evaluate.formats import read_table
-    from dpbart.evaluate.judging import judge_once
-    from dpbart.evaluate.parts import DataParts, Part
-    from dpbart.evaluate.plan import ClassifierChoice
+    from dpbart.evaluate.data.parts import DataParts, Part
+    from dpbart.evaluate.data.sources import read_table
+    from dpbart.evaluate.experiment.judging import judge_once
+    from dpbart.evaluate.experiment.plan import ClassifierChoice
 
     def read(file: Path) -> Part:
         columns = read_table(file, text_column=text_column, label_column=label_column, split_column=None)

@@ -13,7 +13,7 @@ import click
 from dpbart.cli.datasets import data_option, different_option, json_option
 
 if TYPE_CHECKING:
-    from dpbart.evaluate.results import Result, Sample
+    from dpbart.evaluate.experiment.results import Result, Sample
 
 
 @click.group()
@@ -36,13 +36,13 @@ def run(config: str, folder: Path | None, out: Path | None, allow_different: boo
     \b
         dpbart experiment run mini --data data/ --out results/
     """
-    from dpbart.evaluate.datasets import data_folder
-    from dpbart.evaluate.plan import read_plan
+    from dpbart.evaluate.data.datasets import data_folder
+    from dpbart.evaluate.experiment.plan import read_plan
 
     plan = read_plan(config)
     place = data_folder(folder)
 
-    from dpbart.evaluate.experiment import Experiment, Task
+    from dpbart.evaluate.experiment.experiment import Experiment, Task
 
     out = Path(f"{plan.name}-results") if out is None else out
     prepared = Experiment.prepare(Task(plan, place, out, allow_different))
@@ -79,8 +79,8 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
         dpbart experiment table results/ --latex > table.tex
         dpbart experiment table results/ --samples > samples.md
     """
-    from dpbart.evaluate.report import paper_tables, sample_tables
-    from dpbart.evaluate.results import read_results, read_samples
+    from dpbart.evaluate.experiment.report import paper_tables, sample_tables
+    from dpbart.evaluate.experiment.results import read_results, read_samples
 
     if samples and latex:
         raise click.UsageError("--samples are Markdown, or JSON with --json. Leave out --latex.")
@@ -108,8 +108,8 @@ def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
     \b
         dpbart experiment plot results/ --out figure.pdf
     """
-    from dpbart.evaluate.figure import draw, panels
-    from dpbart.evaluate.results import read_results
+    from dpbart.evaluate.experiment.figure import draw, panels
+    from dpbart.evaluate.experiment.results import read_results
 
     file = folder / "figure.png" if out is None else out
     draw(panels(read_results(folder), classifier), file)

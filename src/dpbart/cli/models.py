@@ -82,7 +82,7 @@ def import_model(
         dpbart models import checkpoint.pt --base facebook/bart-base --pruned k_prune_neurons_0_4.pt --out models/pr
         dpbart models import adept/checkpoint.pt --out models/adept
     """
-    from dpbart.models.checkpoint import import_checkpoint
+    from dpbart.models.imported.checkpoint import import_checkpoint
 
     bundle = import_checkpoint(source, base=base, pruned_file=pruned, clip=clip, length=length, out=out)
     kept = bundle.facts.width if bundle.facts.kept is None else len(bundle.facts.kept)

@@ -109,7 +109,7 @@ def rewrite(
     from dpbart.privacy.mechanisms import make_mechanism
     from dpbart.rewrite.job import plan
     from dpbart.rewrite.labels import read_label_set
-    from dpbart.rewrite.task import Task
+    from dpbart.rewrite.request import Task
 
     task = Task(
         source,
@@ -136,7 +136,7 @@ def rewrite(
     job = plan(task, noise, private=replay_seed is None)
 
     from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
-    from dpbart.rewrite.engines import Engine, check_workers, choose_local
+    from dpbart.rewrite.engines.processes import Engine, check_workers, choose_local
     from dpbart.rewrite.rewriter import Rewriter
 
     make = partial(
@@ -152,7 +152,7 @@ def rewrite(
     rewriter = make(entropy=SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed))
     where: Engine
     if engine == "ray":
-        from dpbart.rewrite.on_ray import OnRay
+        from dpbart.rewrite.engines.on_ray import OnRay
 
         check_workers(workers or 2, rewriter)
         where = OnRay(make, workers, address)

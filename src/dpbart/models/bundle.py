@@ -5,7 +5,6 @@ One door for all: a name that ships with the package, a directory, or a Hugging 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.files import digest_of
 from dpbart.models.pruning import Columns
 from dpbart.privacy.clipping import ByNorm, ByValue, Clip
 
@@ -164,11 +164,7 @@ class Bundle:
     @cached_property
     def fingerprint(self) -> str:
         """The beginning of the weights' SHA-256: which model exactly."""
-        digest = hashlib.sha256()
-        with (self.folder / "model.safetensors").open("rb") as weights:
-            while block := weights.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()[:12]
+        return digest_of(self.folder / "model.safetensors")[:12]
 
 
 def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:

@@ -21,6 +21,7 @@ import zstandard
 from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, BadTable
+from dpbart.files import digest_of
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
 
@@ -60,7 +61,7 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
     files = []
     with progress("Reading corpus", total=len(found), unit="files") as bar:
         for path in found:
-            files.append(CorpusFile(path, sha256_of(path), sum(1 for _ in read_texts(path))))
+            files.append(CorpusFile(path, digest_of(path), sum(1 for _ in read_texts(path))))
             bar.advance(1)
     if not any(file.texts for file in files):
         raise BadTable(
@@ -154,11 +155,3 @@ def open_text(path: Path) -> io.TextIOWrapper:
     else:
         raw = path.open("rb")
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="\n")
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

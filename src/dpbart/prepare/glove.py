@@ -14,7 +14,8 @@ import numpy.typing as npt
 import zstandard
 
 from dpbart.errors import BadTable
-from dpbart.prepare.corpus import open_text, sha256_of
+from dpbart.files import digest_of
+from dpbart.prepare.corpus import open_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def glove_provenance(file: Path | None) -> dict[str, object] | None:
         return None
     if not file.is_file():
         raise BadTable(f"no file of word vectors at '{file}'.")
-    return {"name": file.name, "sha256": sha256_of(file)}
+    return {"name": file.name, "sha256": digest_of(file)}
 
 
 def _numbers(values: list[str], file: Path, number: int) -> npt.NDArray[np.float32]:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.calibration import check_delta, check_epsilon, gaussian_bits, gaussian_sigma, laplace_scale
 from dpbart.privacy.clipping import Clipped, Sensitivity
+from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.sampling import Entropy, LaplaceLaw, Law, NormalLaw, draw_rounded, grid_for
 
 MECHANISMS = ("gaussian", "laplace", "none")

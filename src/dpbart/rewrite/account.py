@@ -10,9 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BudgetExceeded
-from dpbart.privacy.card import PersonFacts
-from dpbart.privacy.composition import Composed, Release, compose, written
-from dpbart.privacy.ledger import Ledger, Run, utc_now
+from dpbart.privacy.budget.composition import Composed, Release, compose, written
+from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
+from dpbart.privacy.card.card import PersonFacts
 from dpbart.rewrite.people import People
 
 

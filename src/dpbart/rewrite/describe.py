@@ -10,10 +10,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
-from dpbart.privacy.accounting import Guarantee
-from dpbart.privacy.card import UNIT, Card, ModelLine, NoiseFacts, RunFacts
-from dpbart.privacy.composition import exactly, plus
-from dpbart.privacy.ledger import utc_now
+from dpbart.privacy.budget.composition import exactly, plus
+from dpbart.privacy.budget.ledger import utc_now
+from dpbart.privacy.card.card import UNIT, Card, ModelLine, NoiseFacts, RunFacts
+from dpbart.privacy.guarantee import Guarantee
 from dpbart.rewrite.rewriter import Rewriter
 
 if TYPE_CHECKING:

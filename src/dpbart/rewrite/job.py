@@ -12,23 +12,23 @@ from itertools import islice
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.card import Card, RunFacts, pages_beside
-from dpbart.privacy.composition import Release, exactly
+from dpbart.privacy.budget.composition import Release, exactly
+from dpbart.privacy.card.card import Card, RunFacts, pages_beside
+from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.mechanisms import Mechanism
-from dpbart.privacy.signing import read_private_key
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.batches import Batch, Rows
 from dpbart.rewrite.describe import describe, run_facts
-from dpbart.rewrite.engines import Engine, Inline
+from dpbart.rewrite.durable.commit import Releases
+from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
+from dpbart.rewrite.durable.unfinished import Settings, Touched, Work, check_unfinished, open_work, touched
+from dpbart.rewrite.engines.processes import Engine, Inline
 from dpbart.rewrite.joined import Joined, check_one_label_a_person
-from dpbart.rewrite.release import Releases
+from dpbart.rewrite.request import Task
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
-from dpbart.rewrite.stopping import Stopped, asked_to_stop
-from dpbart.rewrite.tables import STANDARD, Table, open_table
-from dpbart.rewrite.task import Task
-from dpbart.rewrite.work import Settings, Touched, Work, check_unfinished, open_work, touched
-from dpbart.rewrite.writers import Writer, open_writer
+from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.table import STANDARD, Table, open_table
+from dpbart.tables.writer import Writer, open_writer
 
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
 _WRITTEN_AT_ONCE = 1024  # rows

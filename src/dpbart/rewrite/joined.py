@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import islice
 
 from dpbart.errors import BadTable
-from dpbart.rewrite.batches import Batch, Rows
 from dpbart.rewrite.people import People
-from dpbart.rewrite.tables import Table
+from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.table import Table
 
 PEOPLE_AT_ONCE = 50_000
 CHARACTERS_A_TOKEN = 64  # more than the tokens of any text we know of need; what lies beyond is never read

@@ -12,9 +12,9 @@ import pyarrow as pa
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.response import RandomizedResponse
 from dpbart.privacy.sampling import Entropy
-from dpbart.rewrite.batches import Batch, as_cell
-from dpbart.rewrite.parquet import read_schema
-from dpbart.rewrite.tables import Table
+from dpbart.tables.batch import Batch, as_cell
+from dpbart.tables.formats.parquet import read_schema
+from dpbart.tables.table import Table
 
 POLICIES = "drop, public or randomize:EPSILON"
 _RANDOMIZE = "randomize:"

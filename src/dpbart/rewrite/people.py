@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.rewrite.batches import Batch
-from dpbart.rewrite.tables import Table
+from dpbart.tables.batch import Batch
+from dpbart.tables.table import Table
 
 MISSING_POLICIES = ("refuse", "own")
 

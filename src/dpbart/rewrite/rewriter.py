@@ -17,8 +17,8 @@ from dpbart.models.pruning import Columns
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.models.told import Told
-from dpbart.privacy.accounting import Guarantee
 from dpbart.privacy.clipping import Clip, Sensitivity
+from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import Mechanism, NonPrivate, make_mechanism
 from dpbart.privacy.sampling import Entropy, SystemEntropy
 

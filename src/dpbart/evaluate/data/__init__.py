@@ -1,0 +1,1 @@
+"""Labelled data sets to judge a rewriting by."""

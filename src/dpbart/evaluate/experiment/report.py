@@ -1,0 +1,167 @@
+"""The paper's table: BLEU and F1 with its deviation at every budget, the original beside them, the controls below."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TypeVar
+
+from dpbart.errors import BadParameter
+from dpbart.evaluate.experiment.results import Result, Sample
+
+Row = tuple[str, ...]
+
+_Named = TypeVar("_Named", Result, Sample)
+_LATEX = {char: f"\\{char}" for char in "_#%&${}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "|": "\\textbar{}",  # the default font has a dash in its place
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "±": "$\\pm$",
+    "∞": "$\\infty$",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One table: a data set judged by a classifier."""
+
+    title: str
+    header: Row
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    def as_markdown(self) -> str:
+        lines = [f"### {self.title}", ""]
+        lines += [f"| {' | '.join(row)} |" for row in (self.header, ("---",) * len(self.header), *self.rows)]
+        return "\n".join([*lines, "", *self.notes]) + "\n"
+
+    def as_latex(self) -> str:
+        columns = "ll" + "r" * (len(self.header) - 2)
+        lines = ["\\begin{table}", "\\centering", f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
+        lines += [_latex_row(self.header), "\\midrule", *(_latex_row(row) for row in self.rows), "\\bottomrule"]
+        caption = _latex(" ".join((f"{self.title}.", *self.notes)))
+        return "\n".join([*lines, "\\end{tabular}", f"\\caption{{{caption}}}", "\\end{table}"]) + "\n"
+
+
+def paper_tables(results: Sequence[Result]) -> list[Grid]:
+    """A table for each data set and classifier, in the order of the results.
+
+    Raises:
+        BadParameter: If there are no results.
+    """
+    results = with_short_names(results)
+    pairs = list(dict.fromkeys((each.data, each.classifier) for each in results))
+    if not pairs:
+        raise BadParameter("a table needs results, got none. Run the experiment first.")
+    return [_grid([each for each in results if (each.data, each.classifier) == pair]) for pair in pairs]
+
+
+def system_of(result: Result | Sample) -> str:
+    """What a line is called: the model; the kind of noise with it where it is not the usual one."""
+    return f"{result.model}, laplace" if result.mechanism == "laplace" else str(result.model)
+
+
+def with_short_names(results: Sequence[_Named]) -> list[_Named]:
+    """Models by the last part of their path, or by all of it where two end alike: each has its own line."""
+    models = {each.model for each in results if each.model is not None}
+    short = {model: PurePath(model).name or model for model in models}
+    times = Counter(short.values())
+    names = {model: name if times[name] == 1 else model for model, name in short.items()}
+    return [each if each.model is None else replace(each, model=names[each.model]) for each in results]
+
+
+def _grid(results: list[Result]) -> Grid:
+    first = results[0]
+    budgets = sorted({each.epsilon for each in results if each.epsilon is not None}, reverse=True)
+    original = next((each for each in results if each.setting == "original"), None)
+    shown = [each for each in results if each.model is not None]
+    rows: list[Row] = []
+    for system in dict.fromkeys(system_of(each) for each in shown):
+        at = {each.epsilon: each for each in shown if system_of(each) == system}
+        rows.append((system, "F1", _f1(original), *(_f1(at.get(budget)) for budget in budgets)))
+        rows.append(("", "BLEU", "", *(_number(at[b].bleu, 1) if b in at else "" for b in budgets)))
+        shuffled = [_number(at[b].shuffled_f1, 2) if b in at else "" for b in budgets]
+        rows.append(("", "F1, labels shuffled", _number(original.shuffled_f1, 2) if original else "", *shuffled))
+    if original is not None and not shown:
+        rows.append(("no rewriting", "F1", _f1(original)))
+        rows.append(("", "F1, labels shuffled", _number(original.shuffled_f1, 2)))
+    alone = {each.epsilon: each.label_only_f1 for each in shown}
+    if budgets:
+        rows.append(("label alone, no text", "F1", "", *(_number(alone.get(budget), 2) for budget in budgets)))
+    guess = _number(first.majority_f1, 2)
+    rows.append(("most frequent label", "F1", guess, *(guess for _ in budgets)))
+    header = ("system", "measure", "original", *("∞" if math.isinf(b) else f"{b:,g}" for b in budgets))
+    return Grid(f"{first.data}, {first.classifier}", header, tuple(rows), _notes(results))
+
+
+def _notes(results: list[Result]) -> tuple[str, ...]:
+    first = results[0]
+    deltas = sorted({each.delta for each in results if each.delta})
+    seeds = max(each.seeds for each in results)
+    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "of one training"
+    rewritten = any(each.model is not None for each in results)
+    texts, labels = ("rewritten texts", f" Labels are {first.labels}.") if rewritten else ("original texts", "")
+    signature = next((each.bleu_signature for each in results if each.bleu_signature), None)
+    notes = [
+        f"Trained on {first.train:,} and tuned on {first.valid:,} {texts}, tested on {first.test:,} original "
+        f"ones with {first.classes} labels; macro F1, {spread}.{labels}",
+    ]
+    if deltas:
+        notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)} (laplace: 0).")
+    beams = next((each.beams for each in results if each.beams is not None), None)
+    if beams is not None:
+        notes.append(f"Rewritten with a beam of {beams}.")
+    if first.unseen:
+        notes.append(f"Not in train, so never right: {first.unseen}.")
+    if signature:
+        notes.append(f"BLEU of the rewritten train part, sacrebleu {signature}.")
+    failed = sum(each.error is not None for each in results)
+    if failed:
+        notes.append(f"{failed} cells failed; see 'error' in results.csv.")
+    return tuple(notes)
+
+
+def sample_tables(samples: Sequence[Sample]) -> str:
+    """What became of some texts, as Markdown: a table for each text, a line for each system and budget."""
+    parts = []
+    samples = with_short_names(samples)
+    for data, original in dict.fromkeys((each.data, each.original) for each in samples):
+        of_text = [each for each in samples if (each.data, each.original) == (data, original)]
+        lines = [f"### {data}: {_cell(original)}", "", "| system | epsilon | rewritten |", "|---|---|---|"]
+        for each in of_text:
+            budget = "∞" if math.isinf(each.epsilon) else f"{each.epsilon:,g}"
+            lines.append(f"| {system_of(each)} | {budget} | {_cell(each.rewritten)} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _f1(result: Result | None) -> str:
+    if result is None:
+        return ""
+    if result.f1_mean is None:
+        return "failed" if result.error else ""
+    spread = "" if result.f1_deviation is None else f" ± {result.f1_deviation:.2f}"
+    return f"{result.f1_mean:.2f}{spread}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _cell(text: str) -> str:
+    short = " ".join(text.split())
+    return (short if len(short) <= 200 else short[:199] + "…").replace("|", "\\|")
+
+
+def _latex_row(row: Row) -> str:
+    return " & ".join(_latex(cell) for cell in row) + " \\\\"
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(char, char) for char in text)

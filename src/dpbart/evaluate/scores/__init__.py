@@ -1,0 +1,1 @@
+"""What a rewriting kept: BLEU, F1."""

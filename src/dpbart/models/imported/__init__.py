@@ -1,0 +1,1 @@
+"""Weights that were made elsewhere, turned into model directories."""

@@ -1,0 +1,1 @@
+"""What people have spent, and what they may still spend."""

@@ -1,0 +1,228 @@
+"""Who has spent what: check, record, then release.
+
+A run records its texts here, in one transaction a batch, before any of them leaves the process. A release that would
+take a person beyond a limit is refused, and changes nothing. The ledger knows people by the ids that it is given; no
+text and no hash of a text ever comes near it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
+from dpbart.privacy.budget.composition import Composed, Release, compose, minus, times, written
+from dpbart.privacy.budget.database import connect, told, transaction
+
+EVERYBODY = ""  # as a person in the table of limits
+Texts = Mapping[str, int]  # person to number of texts
+Held = tuple[tuple[str, int], ...]  # runs, and the texts of a person in each
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of `dpbart rewrite`: what each of its texts spends, by which model."""
+
+    name: str
+    begun: str
+    mechanism: str
+    model: str
+    release: Release
+
+
+@dataclass(frozen=True)
+class Entry:
+    """So many texts of one person in one run."""
+
+    run: Run
+    texts: int
+    last: str  # date and time of the last, UTC
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A ledger as a whole."""
+
+    people: int
+    texts: int
+    runs: tuple[Entry, ...]
+    most: tuple[str, Composed] | None  # who has spent most, and how much
+
+
+class Ledger:
+    """An open ledger. Several processes may have it open at once."""
+
+    def __init__(self, file: Path, *, create: bool = False) -> None:
+        self.file = file
+        self._connection = connect(file, create=create)
+        self._runs: dict[str, Run] = {}  # a run never changes once it is begun
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def begin(self, run: Run) -> None:
+        """Write down a run, before its first text; one that is there stays as it is."""
+        spent = run.release
+        multiplier = None if spent.multiplier is None else repr(spent.multiplier)
+        held = (str(spent.epsilon), str(spent.delta), multiplier, str(spent.beside))
+        with transaction(self._connection, self.file):
+            self._connection.execute(
+                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, epsilon, delta, multiplier, beside) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (run.name, run.begun, run.mechanism, run.model, *held),
+            )
+
+    def recorded(self, run: str) -> tuple[int, int]:
+        """How many rows of a run had been recorded before its last transaction, and how many after it."""
+        with told(self.file):
+            found = self._connection.execute("SELECT rows_before, rows_upto FROM runs WHERE run = ?", (run,)).fetchone()
+        if found is None:
+            raise BadLedger(
+                f"the ledger {str(self.file)!r} does not know the run {run}. Name the ledger it began with."
+            )
+        return int(found[0]), int(found[1])
+
+    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None) -> None:
+        """Refuse a whole run that cannot end well, before it begins. `record` checks again."""
+        with told(self.file):
+            self._check(release, texts, budget)
+
+    def record(self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None) -> None:
+        """Record the rows of a run from `before` to `upto`: all, or none where one person has too little left.
+
+        Rows are recorded in order, so a number is enough to know them by. A run that died after this and before its
+        texts were safe finds by `recorded` that they are paid for.
+
+        Raises:
+            BudgetExceeded: Names the first person who has too little left, what is left, and what was asked.
+            BadLedger: The rows are not the next ones: somebody else goes on with the same run.
+        """
+        now = utc_now()
+        with transaction(self._connection, self.file):
+            _, recorded = self.recorded(run)
+            if before != recorded:
+                raise BadLedger(f"run {run} must record rows after {recorded}, got {before}. Was its folder copied?")
+            self._check(self._run(run).release, texts, budget)
+            self._connection.executemany(
+                "INSERT INTO releases (person, run, texts, last) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts, last = excluded.last",
+                [(person, run, count, now) for person, count in texts.items()],
+            )
+            self._connection.execute(
+                "UPDATE runs SET rows_before = rows_upto, rows_upto = ? WHERE run = ?", (upto, run)
+            )
+
+    def entries(self, person: str) -> list[Entry]:
+        """All that was released of a person, oldest run first."""
+        with told(self.file):
+            found = self._connection.execute(
+                "SELECT run, texts, last FROM releases JOIN runs USING (run) WHERE person = ? ORDER BY begun", (person,)
+            ).fetchall()
+        return [Entry(self._run(run), texts, last) for run, texts, last in found]
+
+    def spent(self, person: str) -> Composed | None:
+        """All of it together; None for a person of whom nothing was released."""
+        held = self._held([person]).get(person)
+        return None if held is None else compose(self._releases(held))
+
+    def limit(self, person: str = EVERYBODY) -> Decimal | None:
+        """The limit of a person's epsilon: their own, else everybody's."""
+        return self._limits([person]).get(person, self._limits([EVERYBODY]).get(EVERYBODY))
+
+    def set_limit(self, epsilon: Decimal | None, person: str = EVERYBODY) -> None:
+        """Set a limit of a person, or of everybody who has none; None takes it away. What is spent stays spent."""
+        if epsilon is not None and not epsilon > 0:
+            raise BadParameter(f"a limit must be greater than 0, got {epsilon}.")
+        with transaction(self._connection, self.file):
+            self._connection.execute("DELETE FROM limits WHERE person = ?", (person,))
+            if epsilon is not None:
+                self._connection.execute("INSERT INTO limits VALUES (?, ?)", (person, str(epsilon)))
+
+    def own_limits(self) -> int:
+        """How many people have a limit of their own."""
+        with told(self.file):
+            return int(self._connection.execute("SELECT count(*) FROM limits WHERE person != ''").fetchone()[0])
+
+    def summary(self) -> Summary:
+        """The runs, and who has spent most. People with the same releases count once, so this is quick for millions."""
+        with told(self.file):
+            people, texts = self._connection.execute(
+                "SELECT count(DISTINCT person), coalesce(sum(texts), 0) FROM releases"
+            ).fetchone()
+            runs = self._connection.execute(
+                "SELECT run, coalesce(sum(texts), 0), coalesce(max(last), begun) "
+                "FROM runs LEFT JOIN releases USING (run) GROUP BY run ORDER BY begun"
+            ).fetchall()
+            alike = self._connection.execute(
+                "SELECT min(person) FROM (SELECT person, group_concat(run || ' ' || texts) AS held FROM releases "
+                "GROUP BY person) GROUP BY held"
+            ).fetchall()
+        held = self._held([person for (person,) in alike])
+        totals = {person: compose(self._releases(each)) for person, each in held.items()}
+        most = max(totals.items(), key=lambda each: each[1].epsilon, default=None)
+        return Summary(people, texts, tuple(Entry(self._run(run), count, last) for run, count, last in runs), most)
+
+    def _check(self, release: Release, texts: Texts, budget: Decimal | None) -> None:
+        own, everybody = self._limits(list(texts)), self._limits([EVERYBODY]).get(EVERYBODY)
+        if budget is None and everybody is None and not own:
+            return
+        spent = self._held(list(texts))
+        known: dict[tuple[Held, int], Decimal] = {}  # most people are like many others
+        for person, count in texts.items():
+            limits = [each for each in (own.get(person, everybody), budget) if each is not None]
+            held = spent.get(person, ())
+            if (held, count) not in known:
+                known[held, count] = compose(self._releases(held) + Counter({release: count})).epsilon
+            if limits and known[held, count] > min(limits):
+                raise _exceeded(person, self._releases(held), min(limits), times(release.epsilon, count))
+
+    def _held(self, people: list[str]) -> dict[str, Held]:
+        held: dict[str, Held] = {}
+        query = "SELECT person, run, texts FROM releases WHERE person IN (SELECT value FROM json_each(?)) ORDER BY 1, 2"
+        with told(self.file):
+            for person, run, texts in self._connection.execute(query, (json.dumps(people),)):
+                held[person] = (*held.get(person, ()), (run, texts))
+        return held
+
+    def _releases(self, held: Held) -> Counter[Release]:
+        releases: Counter[Release] = Counter()
+        for run, texts in held:
+            releases[self._run(run).release] += texts
+        return releases
+
+    def _limits(self, people: list[str]) -> dict[str, Decimal]:
+        query = "SELECT person, epsilon FROM limits WHERE person IN (SELECT value FROM json_each(?))"
+        with told(self.file):
+            return {person: Decimal(held) for person, held in self._connection.execute(query, (json.dumps(people),))}
+
+    def _run(self, name: str) -> Run:
+        if name not in self._runs:
+            query = "SELECT run, begun, mechanism, model, epsilon, delta, multiplier, beside FROM runs WHERE run = ?"
+            with told(self.file):
+                found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
+            try:
+                multiplier = None if found[6] is None else float(found[6])
+                release = Release(Decimal(found[4]), Decimal(found[5]), multiplier, Decimal(found[7]))
+            except (TypeError, ValueError, InvalidOperation):  # no such run, or figures that are none
+                raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Bring back a copy.") from None
+            self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
+        return self._runs[name]
+
+
+def utc_now() -> str:
+    """Date and time, in UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _exceeded(person: str, held: Counter[Release], limit: Decimal, asked: Decimal) -> BudgetExceeded:
+    left = minus(limit, compose(held).epsilon) if held else limit
+    return BudgetExceeded(
+        f"{person!r} has epsilon {written(left)} left of {written(limit)}; this release needs {written(asked)}. "
+        "Nothing of it was recorded or released. Lower --epsilon, or see 'dpbart budget show' and 'budget limit'."
+    )

@@ -1,0 +1,1 @@
+"""The privacy card: what was promised, written down for people, programs and auditors."""

@@ -1,0 +1,247 @@
+"""The privacy card of a run: what is promised, by what, for what, and what is not covered.
+
+Its fields follow NIST SP 800-226 (unit, epsilon and delta, mechanism and proof, trust model, composition, side
+channels, public data). One value, written as JSON for programs (card.schema.json says how) and as pages to read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbart.files import write_whole
+from dpbart.privacy.card.page import html_page
+from dpbart.privacy.card.signing import SIGNATURE, sign
+from dpbart.privacy.clipping import Clip
+from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.mechanisms import Mechanism
+from dpbart.privacy.sampling import Entropy
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FORMAT = 1
+UNIT = "one text, whole: any text could have been any other (local differential privacy, no trusted curator)"
+PROOFS = {
+    "gaussian": "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)",
+    "laplace": "Laplace mechanism, Dwork et al. 2006; pure epsilon",
+    "none": "none: no noise is added",
+}
+EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exactly by inversion with lazily drawn bits"
+ENTROPIES = {True: "operating system, drawn in the process that adds the noise", False: "replay seed: NOT PRIVATE"}
+TRUST_MODEL = (
+    "local: a text is made private where it lives, by whoever may read it; nobody who gets the output need be trusted. "
+    "Workers and the ledger belong to the same owner"
+)
+SIDE_CHANNELS = (
+    "time and power that the computation takes are not hidden",
+    "noise is drawn on a grid with exact arithmetic: no floating-point leak",
+    "noise bits come from the operating system, and are neither kept nor written anywhere",
+)
+NOT_COVERED = (
+    "columns other than the text, which are released as they are (see 'other columns')",
+    "the number of rows, their order, and the fact that a row is there",
+    "several texts by one person beyond those counted under 'person': their epsilons and deltas add up",
+    "the time that rewriting takes, and anything a person learns on the machine where it runs",
+)
+
+
+@dataclass(frozen=True)
+class NoiseFacts:
+    """How the latent of one text is bounded and noised."""
+
+    mechanism: str
+    proof: str
+    clip: str  # such as "value:0.1"
+    entries: int  # n: positions times kept columns
+    sensitivity_l1: float
+    sensitivity_l2: float
+    scale: float  # of the noise on every entry, in units of the latent
+    sampler: str
+    entropy: str
+    slack_epsilon: float  # what the sampler's own error adds
+    slack_delta: float
+    bits: float  # that the channel can carry about one text, at most
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, clip: Clip, entropy: Entropy, *, entries: int) -> NoiseFacts:
+        sensitivity = clip.sensitivity(entries)
+        return cls(
+            mechanism=mechanism.name,
+            proof=PROOFS[mechanism.name] if entropy.private else "none: the noise can be had from the seed",
+            clip=clip.name,
+            entries=entries,
+            sensitivity_l1=sensitivity.l1,
+            sensitivity_l2=sensitivity.l2,
+            scale=mechanism.noise_scale(sensitivity),
+            sampler="no noise" if mechanism.name == "none" else EXACT_SAMPLER,
+            entropy=ENTROPIES[entropy.private] if mechanism.noise_scale(sensitivity) else "no noise",
+            slack_epsilon=0.0,  # exact inversion: see sampling.py
+            slack_delta=0.0,
+            bits=mechanism.bits(sensitivity) if entropy.private else math.inf,
+        )
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """Which model, and the public text it knows; nothing of it comes from private data."""
+
+    name: str
+    fingerprint: str
+    variant: str
+    length: int
+    kept: int
+    width: int
+    decoding: str
+    public_data: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class PersonFacts:
+    """What holds for a person, who may have given several texts."""
+
+    named_by: str  # the column of their ids
+    people: int
+    most_texts: int  # of one person in this run
+    guarantee: Guarantee  # of all texts of that person in this run
+    composition: str  # the rule that gives it
+    budget: float | None  # the most epsilon that was allowed to a person
+    ledger: str
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The run itself. Of the input there is no hash: a plain one would tell a guesser that the guess is right."""
+
+    engine: str
+    refused: int  # texts that a budget refused on the way: the run went on with --resume after the budget was raised
+    seconds: float  # of the process that finished the run
+    rows_per_second: float  # of the same
+    versions: Mapping[str, str]  # of the packages that made it
+    settings_sha256: str
+    output_sha256: str | None  # None: standard output
+
+
+@dataclass(frozen=True)
+class Card:
+    """All of it. `guarantee` is what holds, after everything that could have weakened it."""
+
+    guarantee: Guarantee
+    person: PersonFacts
+    noise: NoiseFacts
+    model: ModelLine
+    run: RunFacts
+    rows: int
+    labels: str
+    label_epsilon: float  # what of the guarantee a randomised label spends
+    other_columns: Sequence[str]
+    metrics: str
+    recipe: str
+    version: str
+    made: str  # date and time, UTC
+    unit: str = UNIT
+    trust_model: str = TRUST_MODEL
+    side_channels: Sequence[str] = SIDE_CHANNELS
+    not_covered: Sequence[str] = NOT_COVERED
+
+    def as_dict(self) -> dict[str, object]:
+        """What the JSON holds; an infinite epsilon or number of bits is null, and `private` is false."""
+        held = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
+        return {name: _finite(value) for name, value in held.items()}
+
+    def as_json(self, key: Ed25519PrivateKey | None = None) -> str:
+        """One JSON object, signed if there is a key."""
+        held = self.as_dict()
+        if key is not None:
+            held[SIGNATURE] = sign(held, key)
+        return json.dumps(held, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @property
+    def title(self) -> str:
+        return "PRIVACY CARD" if self.guarantee.private else "PRIVACY CARD: THIS OUTPUT IS NOT PRIVATE"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What the pages say, name by name."""
+        noise, model, person = self.noise, self.model, self.person
+        corpora = ", ".join(str(each["name"]) for each in model.public_data) or "see its own documentation"
+        return [
+            ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
+            ("Unit", self.unit),
+            ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
+            ("People", f"{person.people:,}, told apart by {person.named_by}"),
+            ("Composition", person.composition),
+            ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} a person"),
+            ("Ledger", person.ledger),
+            ("Mechanism", f"{noise.mechanism}; {noise.proof}"),
+            ("Clip", f"{noise.clip}, {noise.entries:,} entries a text"),
+            ("Sensitivity", f"L2 {noise.sensitivity_l2:.6g}, L1 {noise.sensitivity_l1:.6g}"),
+            ("Noise scale", f"{noise.scale:.6g} on every entry"),
+            ("Sampler", noise.sampler),
+            ("Slack", f"epsilon {noise.slack_epsilon:g}, delta {noise.slack_delta:g} (included in the guarantee)"),
+            ("Entropy", noise.entropy),
+            ("Channel", f"at most {noise.bits:.4g} bits of a text pass"),
+            ("Model", f"{model.name}@{model.fingerprint} ({model.variant}), length {model.length}"),
+            ("Columns", f"{model.kept} of {model.width} kept"),
+            ("Decoding", model.decoding),
+            ("Public data", corpora),
+            ("Trust model", self.trust_model),
+            ("Side channels", "; ".join(self.side_channels)),
+            ("Labels", self.labels),
+            ("Other columns", ", ".join(self.other_columns) + ": as they were" if self.other_columns else "none"),
+            ("Metrics", self.metrics),
+            ("Recipe", self.recipe),
+            ("Run", f"{self.rows:,} rows, {self.run.rows_per_second:,.1f} a second"),
+            ("Refused", f"{self.run.refused:,} texts on the way, by a budget"),
+            ("Engine", self.run.engine),
+            ("Versions", ", ".join(f"{name} {version}" for name, version in self.run.versions.items())),
+            ("Settings", f"SHA-256 {self.run.settings_sha256}"),
+            ("Output", f"SHA-256 {self.run.output_sha256 or 'unknown: it went to standard output'}"),
+            ("Made", f"{self.made} by dpbart {self.version}"),
+        ]
+
+    def as_text(self) -> str:
+        """The page for a terminal."""
+        body = "\n".join(f"{name + ':':<15}{value}" for name, value in self.lines())
+        covered = "\n".join(f"  - {each}" for each in self.not_covered)
+        return f"{self.title}\n{'=' * len(self.title)}\n{body}\n\nNot covered:\n{covered}\n"
+
+    def as_html(self) -> str:
+        """The page for a browser: whole in itself, without scripts."""
+        return html_page(
+            title=self.title,
+            promise=str(self.guarantee),
+            private=self.guarantee.private,
+            lines=self.lines(),
+            not_covered=self.not_covered,
+        )
+
+    def write(self, file: Path, key: Ed25519PrivateKey | None = None) -> None:
+        """The JSON into the file, and the pages beside it; each whole or not at all.
+
+        Raises:
+            BadTable: A file cannot be written.
+        """
+        text, page = pages_beside(file)
+        for target, content in ((text, self.as_text()), (page, self.as_html()), (file, self.as_json(key))):
+            write_whole(target, content)
+
+
+def pages_beside(file: Path) -> tuple[Path, Path]:
+    """Where the pages to read stand: beside the card's JSON.
+
+    >>> [page.name for page in pages_beside(Path("out.csv.card.json"))]
+    ['out.csv.card.txt', 'out.csv.card.html']
+    """
+    return file.with_suffix(".txt"), file.with_suffix(".html")
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Where batches are rewritten: in this process, in several, or on Ray."""

@@ -1,0 +1,1 @@
+"""Tables of texts: one format a file, read and written in batches."""

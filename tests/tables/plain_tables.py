@@ -1,0 +1,78 @@
+"""Tables for the tests of reading and writing: written and read without the code under test, or copied by it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpbart.errors import BadTable
+from dpbart.tables.table import open_table
+from dpbart.tables.writer import open_writer
+
+SECRET = "Mallory"
+COLUMNS = ("id", "text", "label")
+ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def parquet(path: Path, columns: dict[str, object], **options: object) -> Path:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def write_plainly(path: Path, rows: list[list[str]]) -> Path:
+    """A table of strings, written without the code under test."""
+    if path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="", encoding="utf-8") as handle:
+            csv.writer(handle, delimiter="\t" if path.suffix == ".tsv" else ",").writerows([COLUMNS, *rows])
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))), path)
+    else:
+        path.write_text("".join(json.dumps(dict(zip(COLUMNS, row, strict=True))) + "\n" for row in rows))
+    return path
+
+
+def read_plainly(path: Path) -> list[list[object]]:
+    """A table's columns and values, read without the code under test."""
+    if path.suffix in (".csv", ".tsv"):
+        with path.open(newline="", encoding="utf-8") as handle:
+            return [list(row) for row in csv.reader(handle, delimiter="\t" if path.suffix == ".tsv" else ",")]
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        return [table.column_names, *([row[name] for name in table.column_names] for row in table.to_pylist())]
+    rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    return [list(rows[0]), *(list(row.values()) for row in rows)]
+
+
+def copy(source: Path, target: Path | str, *, drop: tuple[str, ...] = (), size: int = 2, shout: bool = False) -> None:
+    """Write a table again, in the way that a job does."""
+    table = open_table(source)
+    columns = tuple(column for column in table.columns if column not in drop)
+    with open_writer(target, like=table, columns=columns) as writer:
+        for batch in table.batches(size):
+            writer.write(batch.with_texts([text.upper() if shout else text for text in batch.texts()]))
+
+
+def names(place: Path) -> list[str]:
+    return sorted(entry.name for entry in place.iterdir())
+
+
+def copy_refusal(source: Path, target: Path) -> str:
+    """The one line that writing is refused with. It tells no private word and leaves no file behind."""
+    before = names(source.parent)
+    with pytest.raises(BadTable) as caught:
+        copy(source, target)
+    assert names(source.parent) == before
+    message = str(caught.value)
+    assert SECRET not in message
+    assert "\n" not in message
+    return message.replace(f"{source.parent}/", "")

@@ -1,0 +1,151 @@
+"""Tables out: every column that is not the text is as it was."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tables.plain_tables import COLUMNS, ENDINGS, copy, read_plainly, write_plainly
+
+pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
+
+NASTY = ["007", "", 'a "b"\n\r\n\rc', "🤷🏽‍♀️ สวัสดี \u2028 \x0c\x1b\x85", " ,;\t' ", "NaN", "null"]
+
+unicode = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+json_value = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | unicode,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(unicode, inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A fresh folder for each of Hypothesis's examples; tmp_path is one for all."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.mark.parametrize("target", ENDINGS)
+@pytest.mark.parametrize("source", ENDINGS)
+def test_every_format_becomes_every_other_with_all_columns_kept(tmp_path: Path, source: str, target: str) -> None:
+    rows = [[value, f"text {n}", value[::-1]] for n, value in enumerate(NASTY)]
+    copy(write_plainly(tmp_path / f"in{source}", rows), tmp_path / f"out{target}", shout=True)
+    assert read_plainly(tmp_path / f"out{target}") == [
+        list(COLUMNS),
+        *([first, text.upper(), last] for first, text, last in rows),
+    ]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+@settings(max_examples=40)
+@given(rows=st.lists(st.tuples(cell, cell, cell), min_size=1, max_size=4))
+def test_any_cells_survive(ending: str, rows: list[tuple[str, str, str]]) -> None:
+    with folder() as place:
+        source = write_plainly(place / f"in{ending}", [list(row) for row in rows])
+        copy(source, place / f"out{ending}")
+        assert read_plainly(place / f"out{ending}") == [list(COLUMNS), *map(list, rows)]
+
+
+@settings(max_examples=40)
+@given(texts=st.lists(cell, min_size=1, max_size=4))
+def test_any_texts_of_a_single_column_survive(texts: list[str]) -> None:
+    with folder() as place:
+        with (place / "in.csv").open("w", newline="", encoding="utf-8") as handle:
+            csv.writer(handle).writerows([["text"], *([text] for text in texts)])
+        copy(place / "in.csv", place / "out.csv")
+        assert read_plainly(place / "out.csv") == [["text"], *([text] for text in texts)]
+
+
+@settings(max_examples=40)
+@given(rows=st.lists(st.dictionaries(unicode, json_value, max_size=3), min_size=1, max_size=4), text=cell)
+def test_any_json_survives(rows: list[dict[str, object]], text: str) -> None:
+    rows = [{**row, "text": text} for row in rows]
+    with folder() as place:
+        (place / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        copy(place / "in.jsonl", place / "out.jsonl")
+        lines = (place / "out.jsonl").read_bytes().split(b"\n")
+        assert lines.pop() == b""
+        assert [list(json.loads(line).items()) for line in lines] == [list(row.items()) for row in rows]
+
+
+@settings(max_examples=30)
+@given(values=st.lists(unicode | st.none(), min_size=1, max_size=4), numbers=st.integers(-(2**63), 2**63 - 1))
+def test_any_parquet_strings_survive(values: list[str | None], numbers: int) -> None:
+    table = pa.table(
+        {"text": ["a"] * len(values), "other": pa.array(values, pa.string()), "n": [numbers] * len(values)}
+    )
+    with folder() as place:
+        pq.write_table(table, place / "in.parquet")
+        copy(place / "in.parquet", place / "out.parquet")
+        assert pq.read_table(place / "out.parquet").equals(table)
+
+
+def test_half_a_surrogate_pair_in_another_json_column_survives(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "é", "name": "\\ud83d"}\n')
+    copy(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    assert json.loads((tmp_path / "out.jsonl").read_bytes()) == {"text": "é", "name": "\ud83d"}
+
+
+def test_json_keeps_nan_and_integers_of_any_length(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(f'{{"text": "", "a": NaN, "b": {10**40}}}\n')
+    copy(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    row = json.loads((tmp_path / "out.jsonl").read_bytes())
+    assert math.isnan(row["a"])
+    assert row["b"] == 10**40
+
+
+def typed_table() -> pa.Table:
+    columns = {
+        "when": pa.array([1, None], pa.timestamp("ns", "UTC")),
+        "text": pa.array([None, "b"], pa.large_string()),
+        "price": pa.array([Decimal("1.50"), None]),
+        "label": pa.array(["x", "y"]).dictionary_encode(),
+        "tags": pa.array([["a"], None]),
+        "raw": pa.array([b"\xff", b""]),
+        "small": pa.array([1, None], pa.int8()),
+    }
+    return pa.table(columns).replace_schema_metadata({"origin": "here"})
+
+
+def test_parquet_keeps_types_and_order_but_not_what_it_says_of_itself(tmp_path: Path) -> None:
+    pq.write_table(typed_table(), tmp_path / "in.parquet")
+    table = pq.read_table(tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=1)
+    written = pq.read_table(tmp_path / "out.parquet")
+    assert written.schema.equals(table.schema.remove_metadata(), check_metadata=True)
+    assert written.drop_columns("text").equals(table.drop_columns("text"))
+    assert written["text"].to_pylist() == ["", "b"]
+
+
+def test_a_dictionary_of_texts_becomes_plain_strings(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.array(["a", "b", "a"]).dictionary_encode()}), tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet", shout=True)
+    assert pq.read_table(tmp_path / "out.parquet").equals(pa.table({"text": ["A", "B", "A"]}))
+
+
+def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"] * 100}), tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=1)
+    assert pq.read_metadata(tmp_path / "out.parquet").num_row_groups == 1
+
+
+def test_a_row_group_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbart.tables.formats.sinks._GROUP_ROWS", 40)
+    pq.write_table(pa.table({"text": list(map(str, range(100)))}), tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=20)
+    assert pq.read_metadata(tmp_path / "out.parquet").num_row_groups == 3
+    assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == list(map(str, range(100)))
