@@ -18,8 +18,10 @@ from dpbart.privacy.facts import NOT_PRIVATE, Facts
 from dpbart.privacy.guarantee import NOTHING_PROMISED, Guarantee
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
 from dpbart.privacy.mechanisms.noise import noise_facts
-from dpbart.privacy.private import seal
+from dpbart.privacy.private import Private, seal
 from dpbart.privacy.sampling import Entropy
+
+PROOF = "none: nothing is randomised"
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,32 @@ class NonPrivate:
     def facts(self, bounds: Bounds) -> Facts:
         """The facts of a channel that promises nothing."""
         event = Event(self.name, Decimal("Infinity"), Decimal(0))
-        facts = noise_facts(self, bounds, proof="none: no noise is added", right_of_two=1.0, event=event)
+        facts = noise_facts(self, bounds, proof=PROOF, right_of_two=1.0, event=event)
         return replace(facts, recipe=facts.recipe + NOT_PRIVATE)
 
     def privatize(self, clipped: Clipped, entropy: Entropy) -> Noised:
         """The latent as it is, sealed with a guarantee of nothing."""
         return seal(clipped.values.astype(np.float32), self.facts(clipped.bounds))
+
+    def code_facts(self, bits: int) -> Facts:
+        """The facts of a channel that sends codes of so many bits as they are."""
+        return Facts(
+            guarantee=NOTHING_PROMISED,
+            mechanism=self.name,
+            proof=PROOF,
+            figures={"options_log2": bits},
+            lines=(("Code", f"{bits} bits for each text, sent as they are"),),
+            sampler="no noise",
+            entropy="no noise",
+            bits=float(bits),
+            right_of_two=1.0,
+            event=Event(self.name, Decimal("Infinity"), Decimal(0)),
+            recipe=f"mech:{self.name}|eps:inf|delta:0|bits:{bits}{NOT_PRIVATE}",
+        )
+
+    def pass_on(self, codes: tuple[int, ...], *, bits: int) -> Private[tuple[int, ...]]:
+        """The codes as they are, sealed with a guarantee of nothing."""
+        return seal(codes, self.code_facts(bits))
 
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
