@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +17,11 @@ from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.adept import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
-from dpbart.prepare import training
 from dpbart.prepare.adept import AdeptRecipe, Reconstruction, count_words, into_ball, new_adept, train_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.noisy import NoisyRecipe, train_noisy
 from dpbart.prepare.prune import PruneRecipe, prune
 from dpbart.prepare.quality import Copies
-from dpbart.prepare.training import TextOrder
 from dpbart.privacy.clipping import ByNorm
 
 TINY = AdeptRecipe(length=12, vocabulary=60, embedding=4, hidden=8, batch_size=8, steps=6, warmup=2)
@@ -127,29 +127,16 @@ def test_known_words_begin_with_their_vectors_in_both_halves(corpus: tuple[Corpu
     for half in (trained.model.encoder, trained.model.decoder):
         torch.testing.assert_close(half.embeds.weight[number], torch.tensor([1.0, 2.0, 3.0, 4.0]))
     glove.write_text("apple 1 2 3 5\n")
-    with pytest.raises(BadParameter, match="begun with another glove"):
+    with pytest.raises(BadParameter, match="started with another glove"):
         train_adept(corpus, replace(TINY, steps=1, learning_rate=1e-30), glove, tmp_path / "training")
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(
-    corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: tuple[CorpusFile, ...], tmp_path: Path, stopped_at: Callable[[int], AbstractContextManager[None]]
 ) -> None:
-    class Stopped(Exception):
-        pass
-
-    real = training.TextOrder.rows
-
-    def stop_at_5(self: TextOrder, step: int) -> object:
-        if step == 5:
-            raise Stopped
-        return real(self, step)
-
     whole = train_adept(corpus, TINY, None, tmp_path / "whole")
-    monkeypatch.setattr(training, "STEPS_BETWEEN_SAVES", 2)
-    with monkeypatch.context() as patched:
-        patched.setattr(training.TextOrder, "rows", stop_at_5)
-        with pytest.raises(Stopped):
-            train_adept(corpus, TINY, None, tmp_path / "stopped")
+    with stopped_at(6):
+        train_adept(corpus, TINY, None, tmp_path / "stopped")
     resumed = train_adept(corpus, TINY, None, tmp_path / "stopped")
     assert whole is not None
     assert resumed is not None

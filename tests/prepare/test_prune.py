@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +19,20 @@ from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
 from dpbart.models.pruning import Columns, choose, importance
 from dpbart.models.text import Tokens
-from dpbart.prepare import training
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.prepare.pretrain import PretrainRecipe, new_bart, write_bundle
-from dpbart.prepare.prune import ClippedColumns, PruneRecipe, prune, write_pruned
+from dpbart.prepare.prune import ClippedColumns, Pruned, PruneRecipe, prune, write_pruned
 from dpbart.prepare.quality import Copier, Copies
 from dpbart.privacy.clipping import Clip
 from dpbart.rewrite.rewriter import Rewriter
 
 RECIPE = PruneRecipe(rounds=2, steps=3, batch_size=8)
+
+
+def pruned(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, *, texts: int) -> Pruned:
+    made = prune(bundle, files, recipe, folder, texts)
+    assert made is not None
+    return made
 
 
 # Igamberdiev and Habernal 2023: 25% of the kept columns a round, linear quantile, strictly below goes.
@@ -85,7 +91,7 @@ def test_pruning_goes_by_the_models_own_weights_and_the_recipe(
         return ClippedColumns(bound, columns)
 
     monkeypatch.setattr("dpbart.prepare.prune.ClippedColumns", channel)
-    (only,) = prune(probe, corpus, recipe, tmp_path / "training", texts=1).rounds
+    (only,) = pruned(probe, corpus, recipe, tmp_path / "training", texts=1).rounds
     assert only.columns == Columns.without(weak, width=32)
     assert bounds == [bound]
 
@@ -138,7 +144,7 @@ def test_dropout_follows_from_the_seed(
     recipe, weights = PruneRecipe(rounds=1, steps=2, batch_size=8), []
     for name in ("one", "other"):
         torch.seed()
-        weights.append(prune(Bundle.at(tiny_copy), corpus, recipe, tmp_path / name, texts=1).bart.model.state_dict())
+        weights.append(pruned(Bundle.at(tiny_copy), corpus, recipe, tmp_path / name, texts=1).bart.model.state_dict())
     torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=0)
 
 
@@ -149,29 +155,26 @@ def test_in_training_too_a_pruned_column_carries_nothing() -> None:
 
 
 def test_an_interrupted_pruning_ends_with_the_same_result(
-    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Bundle,
+    corpus: tuple[CorpusFile, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped_at: Callable[[int], AbstractContextManager[None]],
 ) -> None:
-    whole = prune(tiny, corpus, RECIPE, tmp_path / "whole", texts=3)
+    whole = pruned(tiny, corpus, RECIPE, tmp_path / "whole", texts=3)
     assert [len(each.columns.kept) for each in whole.rounds] == [24, 18]
-    monkeypatch.setattr(training, "STEPS_BETWEEN_SAVES", 1)
-    real, calls = training.TextOrder.rows, list[int]()
-
-    def interrupted(self: training.TextOrder, step: int) -> object:
-        calls.append(step)
-        if len(calls) == 5:  # in the middle of the second round
-            raise KeyboardInterrupt
-        return real(self, step)
 
     def stopped(self: Copier, texts: Sequence[str], clip: Clip) -> Copies:
         raise KeyboardInterrupt
 
-    for owner, name, stop in ((Copier, "copy", stopped), (training.TextOrder, "rows", interrupted)):
-        with monkeypatch.context() as patched:
-            patched.setattr(owner, name, stop)
-            calls[:] = [0, 1, 2]  # the first round's
-            with pytest.raises(KeyboardInterrupt):
-                prune(tiny, corpus, RECIPE, tmp_path / "stopped", texts=3)
-    resumed = prune(tiny, corpus, RECIPE, tmp_path / "stopped", texts=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Copier, "copy", stopped)  # at the end of the first round
+        with pytest.raises(KeyboardInterrupt):
+            prune(tiny, corpus, RECIPE, tmp_path / "stopped", texts=3)
+    with stopped_at(3):  # in the second round
+        prune(tiny, corpus, RECIPE, tmp_path / "stopped", texts=3)
+    assert not (tmp_path / "stopped" / "round-2" / "measured.json").exists()
+    resumed = pruned(tiny, corpus, RECIPE, tmp_path / "stopped", texts=3)
     assert resumed.rounds == whole.rounds  # columns, loss and BLEU
     for name, tensor in whole.bart.model.state_dict().items():
         torch.testing.assert_close(resumed.bart.model.state_dict()[name], tensor, rtol=0, atol=0, msg=name)
@@ -180,14 +183,13 @@ def test_an_interrupted_pruning_ends_with_the_same_result(
 def test_the_last_weights_rewrite_with_the_columns_of_the_round_before(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
 ) -> None:
-    pruned = prune(tiny, corpus, RECIPE, tmp_path / "training", texts=3)
-    assert not list(tmp_path.glob("training/round-2/*/*_1.bin"))  # the first round's model and optimizer are gone
-    bundle = write_pruned(tiny, pruned, corpus, RECIPE, 1, tmp_path / "pr").record(figures={}, clip=0.5)
+    made = pruned(tiny, corpus, RECIPE, tmp_path / "training", texts=3)
+    bundle = write_pruned(tiny, made, corpus, RECIPE, 1, tmp_path / "pr").record(figures={}, clip=0.5)
     assert bundle.facts.corpora == tiny.facts.corpora  # the same text, named once
-    assert (bundle.facts.variant, bundle.columns) == ("pr", pruned.rounds[0].columns)
+    assert (bundle.facts.variant, bundle.columns) == ("pr", made.rounds[0].columns)
     assert Rewriter.load(str(bundle.folder), epsilon=100, beams=1).entries == 24 * 12
     with pytest.raises(BadParameter, match="round to rewrite with must be from 1 to 2, got 3"):
-        write_pruned(tiny, pruned, corpus, RECIPE, 3, tmp_path / "other")
+        write_pruned(tiny, made, corpus, RECIPE, 3, tmp_path / "other")
 
 
 def test_another_recipe_may_not_go_on_in_the_same_folder(
@@ -195,11 +197,11 @@ def test_another_recipe_may_not_go_on_in_the_same_folder(
 ) -> None:
     prune(tiny, corpus, RECIPE, tmp_path, texts=3)
     for other in (replace(RECIPE, quantile=0.5), replace(RECIPE, steps=4)):
-        with pytest.raises(BadParameter, match="was begun with"):
+        with pytest.raises(BadParameter, match="was started with"):
             prune(tiny, corpus, other, tmp_path, texts=3)
-    with pytest.raises(BadParameter, match="was begun with clip 1.0, not 1.4"):  # twice the model's own
+    with pytest.raises(BadParameter, match="was started with clip 1.0, not 1.4"):  # twice the model's own
         prune(replace(tiny, facts=replace(tiny.facts, clip=0.7)), corpus, RECIPE, tmp_path, texts=3)
-    with pytest.raises(BadParameter, match="was begun with another model"):  # the same weights, other columns
+    with pytest.raises(BadParameter, match="was started with another model"):  # the same weights, other columns
         prune(replace(tiny, facts=replace(tiny.facts, kept=tuple(range(16)))), corpus, RECIPE, tmp_path, texts=3)
 
 
@@ -235,7 +237,8 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
 
     asked = {"delta": 1e-6, "steps": 2, "batch_size": 4, "learning_rate": 1e-4, "seed": 7}
     options = [part for name, value in asked.items() for part in (f"--{name.replace('_', '-')}", value)]
-    run("prepare", "noisy", "--model", pr, *source, "--out", plus, "--epsilon-range", 20, 300, *options)
+    closing = run("prepare", "noisy", "--model", pr, *source, "--out", plus, "--epsilon-range", 20, 300, *options)
+    assert closing == f"Rewrite with it: dpbart rewrite IN OUT --epsilon 80 --model {plus}\n"  # sqrt(20 x 300) = 77
     made = Bundle.at(plus).facts
     assert {**asked, "epsilon_low": 20, "epsilon_high": 300}.items() <= made.recipe["noisy"].items()
     assert (made.variant, made.kept, made.corpora) == ("pr-plus", Bundle.at(pr).facts.kept, facts.corpora)

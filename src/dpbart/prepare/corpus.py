@@ -21,7 +21,7 @@ import zstandard
 from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import digest_of
+from dpbart.files import digest_of, write_whole
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
 
@@ -117,7 +117,7 @@ def tokenize_corpus(
     """The tokenizer in the folder, made if there is none yet, and all training texts as its ids."""
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
-        make().save(str(tokenizer_file))
+        write_whole(tokenizer_file, make().to_str(pretty=True))
     tokens = Tokens.load(tokenizer_file, length=length)
     return tokens, encode_corpus(files, tokens, folder)
 
@@ -137,7 +137,7 @@ def encode_corpus(files: Sequence[CorpusFile], tokens: Tokens, folder: Path) -> 
             for batch in _batched(training_texts(files), 10_000):
                 out.write(tokens.encode(batch).astype(np.uint32).tobytes())
                 bar.advance(len(batch))
-        note.write_text(json.dumps(made_from))
+        write_whole(note, json.dumps(made_from))  # last: without it the ids are made again
     return np.memmap(ids_file, dtype=np.uint32, mode="r", shape=(total, tokens.length))
 
 
