@@ -1,4 +1,4 @@
-"""DP-BART-PR+: training under the noise of the mechanism that rewrites, told what is public."""
+"""DP-BART-PR+: training with the noise of the mechanism that rewrites, and with public side information."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bun
     np.testing.assert_allclose(latent.std(axis=0), 1.5, rtol=1e-3)
 
 
-def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
+def test_the_channel_clips_adds_noise_scales_and_writes_the_places() -> None:
     columns = Columns(4, (1, 3))
     torch.manual_seed(0)
     latent = torch.full((50, 10, 4), 7.0, requires_grad=True)
@@ -84,7 +84,7 @@ def test_a_saturated_entry_still_learns() -> None:
     assert float(latent.grad) > 0.05  # a hard clip would give 0
 
 
-def test_training_begins_with_what_the_pruned_model_computes(tiny: Bundle) -> None:
+def test_training_starts_from_what_the_pruned_model_computes(tiny: Bundle) -> None:
     columns = Columns(32, tuple(range(0, 32, 2)))
     ids = Tokens.load(tiny.folder / "tokenizer.json", length=12).encode(["the nurse found an apple .", "a child"])
     bart = SplitBart.load(tiny.folder)
@@ -126,18 +126,18 @@ def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
     assert set(given) <= {float(np.float32(each)) for each in asked}
 
 
-def test_budgets_are_drawn_from_high_to_the_whole_range() -> None:
+def test_budgets_start_high_and_widen_to_the_whole_range() -> None:
     recipe = NoisyRecipe(epsilon_low=10, epsilon_high=5000, steps=1000, easing=0.2)
 
-    def drawn(step: int) -> list[float]:
+    def sampled(step: int) -> list[float]:
         random = np.random.default_rng(0)
         made = [recipe.mechanism_at(step, random) for _ in range(2000)]
         assert sum(isinstance(each, NonPrivate) for each in made) == pytest.approx(100, abs=40)
         return [each.epsilon for each in made if isinstance(each, Gaussian)]
 
-    assert min(drawn(0)) > 4500
-    assert min(drawn(999)) < 20
-    assert float(np.median(drawn(999))) == pytest.approx(810, rel=0.15)  # 5000 (10 / 5000)^(1 - sqrt(1/2))
+    assert min(sampled(0)) > 4500
+    assert min(sampled(999)) < 20
+    assert float(np.median(sampled(999))) == pytest.approx(810, rel=0.15)  # 5000 (10 / 5000)^(1 - sqrt(1/2))
 
 
 def test_one_budget_is_that_budget_in_every_step() -> None:
@@ -181,7 +181,7 @@ def test_a_batch_holds_the_token_noise_and_loudness_of_the_side_information(tiny
     assert torch.equal(loudness, torch.tensor([each.loudness for each in told]))
 
 
-def test_budgets_the_wrong_way_round_are_refused() -> None:
+def test_a_range_of_budgets_in_the_wrong_order_is_refused() -> None:
     with pytest.raises(BadParameter, match="lower epsilon must not be above the higher 10, got 20"):
         NoisyRecipe(epsilon_low=20, epsilon_high=10)
 
@@ -206,7 +206,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 def test_rewriting_gives_the_decoder_what_training_gave_it(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same token, loudness and places, asked of the training's own channel at the same budget and without noise."""
+    """The same token, loudness and places as the training channel gives at the same budget, without noise."""
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
     recipe = replace(RECIPE, epsilon_low=500.0, epsilon_high=500.0, steps=1)
     seen: list[npt.NDArray[np.int64]] = []
@@ -250,4 +250,6 @@ def test_a_model_trained_under_noise_can_be_trained_further_for_one_budget(
     one = NoisyRecipe(epsilon_low=500.0, epsilon_high=500.0, steps=1, batch_size=8, learning_rate=1e-9)
     further = trained(bundle, corpus, one, tmp_path / "second").state_dict()
     for name, tensor in SplitBart.load(bundle.folder).model.state_dict().items():
-        torch.testing.assert_close(further[name], tensor, rtol=0, atol=1e-6, msg=name)  # it began where it was
+        torch.testing.assert_close(
+            further[name], tensor, rtol=0, atol=1e-6, msg=name
+        )  # it started from the weights of the bundle

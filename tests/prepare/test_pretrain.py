@@ -42,7 +42,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
         torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0, msg=name)
 
 
-def test_a_process_killed_while_it_saves_leaves_the_state_before(
+def test_a_process_that_dies_while_saving_leaves_the_previous_state(
     corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretrain(corpus, TINY, tmp_path)
@@ -64,7 +64,7 @@ def test_a_process_killed_while_it_saves_leaves_the_state_before(
 def test_notes_of_a_training_are_written_whole_or_not_at_all(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every file that is not renamed into place when it is complete would show here."""
+    """Complete files are renamed into place. A file that is written in place would show up here."""
     in_place: set[str] = set()
     real = os.replace
 
@@ -81,13 +81,13 @@ def test_notes_of_a_training_are_written_whole_or_not_at_all(
     assert {"recipe.json", "corpus-ids.json", "kept.json", "measured.json", "tokenizer.json"} < written
 
 
-def test_each_process_has_random_numbers_of_its_own_and_the_first_those_of_a_single_one() -> None:
+def test_each_process_has_its_own_random_numbers_and_the_first_those_of_a_single_process() -> None:
     first, second = (TINY.random_at(3, process=process).random(4) for process in (0, 1))
     assert list(first) == list(np.random.default_rng([TINY.seed, 1, 3]).random(4))
     assert not set(first) & set(second)
 
 
-def test_every_text_is_seen_once_an_epoch() -> None:
+def test_every_text_is_seen_once_per_epoch() -> None:
     schedule = Schedule(steps=100, batch_size=8, learning_rate=1, warmup=1, decay=0.1, seed=3)
     order = TextOrder(40, schedule)
     epochs = [np.concatenate([order.rows(step) for step in range(first, first + 5)]) for first in (0, 5)]
@@ -97,7 +97,7 @@ def test_every_text_is_seen_once_an_epoch() -> None:
     np.testing.assert_array_equal(TextOrder(40, schedule).rows(7), order.rows(7))
 
 
-def test_another_recipe_may_not_go_on_but_more_steps_may(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+def test_another_recipe_cannot_resume_but_more_steps_can(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
     pretrain(corpus, TINY, tmp_path)
     with pytest.raises(BadParameter, match="started with batch_size 8, not 4. Use the same again"):
         pretrain(corpus, replace(TINY, batch_size=4), tmp_path)
@@ -109,7 +109,7 @@ def test_another_recipe_may_not_go_on_but_more_steps_may(corpus: tuple[CorpusFil
         pretrain(corpus, replace(TINY, steps=6), tmp_path)
 
 
-def test_the_learning_rate_rises_stays_and_falls_to_nothing() -> None:
+def test_the_learning_rate_rises_stays_and_falls_to_zero() -> None:
     schedule = Schedule(steps=100, batch_size=1, learning_rate=1.0, warmup=10, decay=0.2, seed=0)
     rates = [schedule.learning_rate_at(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
@@ -118,13 +118,13 @@ def test_the_learning_rate_rises_stays_and_falls_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"width": 33}, {"steps": 0}, {"layers": 0}, {"batch_size": 0}])
-def test_a_recipe_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+def test_an_impossible_recipe_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(BadParameter, match=f"{next(iter(wrong))} must be"):
         replace(TINY, **wrong)
 
 
 def test_a_model_is_made_from_text_by_the_commands_alone(tmp_path: Path) -> None:
-    """pretrain, clip, rewrite: what the model card of `mini` tells a reader to type."""
+    """pretrain, clip, rewrite: the commands in the model card of `mini`."""
     texts = [f"{who} {did} {what} ." for who in "abcdefghij" for did in "klmnopqrst" for what in "uvwxyz"]
     (tmp_path / "public.txt").write_text("\n".join(texts))
 

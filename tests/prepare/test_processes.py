@@ -1,4 +1,4 @@
-"""With several processes, as `accelerate launch` starts them, only the first writes and prints."""
+"""Several processes, as `accelerate launch` starts them: only the main process writes and prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpbart.models.bundle import Bundle
 
-# Every process but the first may not write a single byte to a file: the kernel refuses it.
+# The kernel refuses every byte that a process other than the main one writes to a file.
 PROCESS = """
 import json, resource, sys
 from accelerate import Accelerator
@@ -27,7 +27,7 @@ state.end_training()
 
 
 def run_in_two_processes(*commands: list[str]) -> list[str]:
-    """What each of the two processes printed."""
+    """The standard output of each process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,12 +47,12 @@ def run_in_two_processes(*commands: list[str]) -> list[str]:
     finally:
         for process in processes:
             process.kill()
-    for process, (_, errors) in zip(processes, ended, strict=True):
+    for process, (_, errors) in reversed(list(zip(processes, ended, strict=True))):  # the second fails first
         assert process.returncode == 0, errors[-2000:]
     return [printed for printed, _ in ended]
 
 
-def test_only_the_first_process_writes_and_prints(tmp_path: Path) -> None:
+def test_only_the_main_process_writes_and_prints(tmp_path: Path) -> None:
     texts = [f"{who} {did} {what} ." for who in "abcdefghij" for did in "klmnopqrst" for what in "uvwxyz"]
     (tmp_path / "public.txt").write_text("\n".join(texts))
     base, pruned, noisy, adept = (tmp_path / name for name in ("base", "pruned", "noisy", "adept"))

@@ -1,4 +1,4 @@
-"""DP-BART-PR: which columns go, and that a stop changes nothing."""
+"""DP-BART-PR: which columns are pruned, and that an interruption changes nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pruned(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, f
     return made
 
 
-# Igamberdiev and Habernal 2023: 25% of the kept columns a round, linear quantile, strictly below goes.
+# Igamberdiev and Habernal 2023: each round drops the columns strictly below the 25% quantile (linear) of the kept.
 def test_the_papers_counts_of_pruned_columns() -> None:
     scores = np.random.default_rng(0).random(768)
     columns, pruned = Columns.all(768), []
@@ -51,7 +51,7 @@ def test_columns_of_equal_score_all_stay() -> None:
 
 @pytest.mark.parametrize("projection", ["k", "v"])
 def test_the_choice_is_read_from_the_loaded_weights(tiny: Bundle, projection: str) -> None:
-    """A probe whose answer is known: the columns that the projection hardly reads are the ones to go."""
+    """A probe with a known answer: the columns that the projection hardly reads are pruned."""
     bart = SplitBart.load(tiny.folder)
     attention = bart.model.model.decoder.layers[0].encoder_attn
     weak = [1, 4, 9, 16, 25, 28, 30, 31]
@@ -76,7 +76,7 @@ def test_pruning_goes_by_the_models_own_weights_and_the_recipe(
     recipe: PruneRecipe,
     bound: float,
 ) -> None:
-    """The same probe, through all of a round: of the projections only one hardly reads these columns."""
+    """The same probe through a whole round. Only one of the projections hardly reads these columns."""
     tokenizer, shape = tiny.folder / "tokenizer.json", PretrainRecipe(length=12, width=32, layers=2, heads=2)
     model = new_bart(shape, Tokens.load(tokenizer, length=12))
     weak = [1, 4, 9, 16, 25, 28, 30, 31][: round(32 * recipe.quantile)]
@@ -96,12 +96,12 @@ def test_pruning_goes_by_the_models_own_weights_and_the_recipe(
     assert bounds == [bound]
 
 
-def test_a_layer_that_is_not_there_is_refused(tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+def test_a_layer_that_does_not_exist_is_refused(tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="layer must be from 0 to 0 for this model, got 1"):
         importance(SplitBart.load(tiny.folder).model, layer=1)
     with pytest.raises(BadParameter, match="layer must be from 0 to 0 for this model, got 1"):
         prune(tiny, corpus, replace(RECIPE, layer=1), tmp_path / "training", texts=3)
-    assert not (tmp_path / "training").exists()  # or it would insist on the layer that is not there
+    assert not (tmp_path / "training").exists()  # or its recipe would insist on the missing layer
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_a_layer_that_is_not_there_is_refused(tiny: Bundle, corpus: tuple[Corpus
         ({"clip": -1.0}, "bound must be between .*, got -1.0"),
     ],
 )
-def test_a_recipe_that_cannot_be_is_refused(wrong: dict[str, float], message: str) -> None:
+def test_an_impossible_recipe_is_refused(wrong: dict[str, float], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         PruneRecipe(**wrong)  # type: ignore[arg-type]
 
 
-def test_the_round_to_rewrite_with_is_the_last_but_one() -> None:
+def test_the_round_to_rewrite_with_is_the_second_to_last() -> None:
     assert PruneRecipe().columns_of_round(None) == 5
     assert PruneRecipe(rounds=1).columns_of_round(None) == 1
     assert PruneRecipe().columns_of_round(6) == 6
@@ -148,7 +148,7 @@ def test_dropout_follows_from_the_seed(
     torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=0)
 
 
-def test_in_training_too_a_pruned_column_carries_nothing() -> None:
+def test_a_pruned_column_carries_nothing_in_training_either() -> None:
     channel = ClippedColumns(0.5, Columns(4, (0, 2)))
     latent = torch.tensor([[[0.1, 9.0, -2.0, 9.0]]])
     torch.testing.assert_close(channel(latent), torch.tensor([[[0.1, 0.0, -0.5, 0.0]]]))
@@ -185,14 +185,14 @@ def test_the_last_weights_rewrite_with_the_columns_of_the_round_before(
 ) -> None:
     made = pruned(tiny, corpus, RECIPE, tmp_path / "training", texts=3)
     bundle = write_pruned(tiny, made, corpus, RECIPE, 1, tmp_path / "pr").record(figures={}, clip=0.5)
-    assert bundle.facts.corpora == tiny.facts.corpora  # the same text, named once
+    assert bundle.facts.corpora == tiny.facts.corpora  # the same corpus, listed once
     assert (bundle.facts.variant, bundle.columns) == ("pr", made.rounds[0].columns)
     assert Rewriter.load(str(bundle.folder), epsilon=100, beams=1).entries == 24 * 12
     with pytest.raises(BadParameter, match="round to rewrite with must be from 1 to 2, got 3"):
         write_pruned(tiny, made, corpus, RECIPE, 3, tmp_path / "other")
 
 
-def test_another_recipe_may_not_go_on_in_the_same_folder(
+def test_another_recipe_cannot_resume_in_the_same_folder(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
 ) -> None:
     prune(tiny, corpus, RECIPE, tmp_path, texts=3)
@@ -206,7 +206,7 @@ def test_another_recipe_may_not_go_on_in_the_same_folder(
 
 
 def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle, tmp_path: Path) -> None:
-    """prune, clip, noisy, rewrite: what docs/models.md tells a reader to type. Every option arrives."""
+    """prune, noisy, rewrite: the commands in docs/models.md. Every option has an effect."""
     texts = [f"{who} {did} {what} ." for who in "abcdefghij" for did in "klmnopqrst" for what in "uvwxyz"]
     (tmp_path / "public.txt").write_text("\n".join(texts))
     source, pr, plus = ("--corpus", tmp_path / "public.txt"), tmp_path / "pr", tmp_path / "pr-plus"
@@ -229,7 +229,7 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
     assert facts.kept is not None
     assert len(facts.kept) == 8
     assert [each["name"] for each in facts.corpora] == ["made_up.txt", "public.txt"]
-    rounds = json.loads(run(*command, "--round", 3, "--json"))["rounds"]  # trained already: other columns, at once
+    rounds = json.loads(run(*command, "--round", 3, "--json"))["rounds"]  # already trained: only the columns change
     assert [each["kept"] for each in rounds] == [16, 8, 4]
     # 2 sqrt(12 positions x 4 columns) times the analytic Gaussian's 0.03614 at epsilon 500, delta 1e-5
     assert rounds[2]["noise_in_bounds"]["500"] == pytest.approx(2 * 48**0.5 * 0.03614, rel=1e-3)
@@ -247,7 +247,7 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
 
 
 @pytest.mark.parametrize("command", ["prune", "noisy"])
-def test_a_model_is_never_overwritten_by_what_is_made_from_it(
+def test_a_model_is_never_overwritten_by_a_model_made_from_it(
     tiny_copy: Path, corpus: tuple[CorpusFile, ...], command: str
 ) -> None:
     args = ["prepare", command, "--model", str(tiny_copy), "--corpus", str(corpus[0].path), "--steps", "1"]

@@ -155,10 +155,7 @@ def new_adept(recipe: AdeptRecipe, tokens: Tokens, vectors: WordVectors | None) 
 def train_adept(
     files: tuple[CorpusFile, ...], recipe: AdeptRecipe, glove: Path | None, folder: Path
 ) -> TrainedAdept | None:
-    """Train to the last step of the recipe, or resume from the state saved in `folder`.
-
-    Only the main process gets the model; the others get None.
-    """
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     accelerator = Accelerator()
     hold_to_recipe(accelerator, folder, {**asdict(recipe), "glove": glove_provenance(glove)}, files)
     with accelerator.main_process_first():

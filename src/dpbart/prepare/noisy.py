@@ -18,16 +18,15 @@ from accelerate import Accelerator
 from tokenizers import Tokenizer
 from transformers import BartForConditionalGeneration
 
-from dpbart import __version__
 from dpbart.errors import BadParameter
 from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.pruning import Columns
 from dpbart.models.text import Tokens
 from dpbart.models.told import TOKENS, budget_token, row_places
-from dpbart.prepare.corpus import CorpusFile, tokenize_corpus, with_corpora
+from dpbart.prepare.corpus import CorpusFile, tokenize_corpus
 from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
 from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, Mechanism, NonPrivate
 
@@ -71,11 +70,7 @@ class NoisyRecipe:
 
     @property
     def middle(self) -> float:
-        """The geometric middle of the range, in as few digits as keep it inside the range.
-
-        >>> NoisyRecipe().middle, NoisyRecipe(epsilon_low=250, epsilon_high=250).middle
-        (200.0, 250.0)
-        """
+        """The geometric middle of the range, rounded to as few digits as keep it inside the range."""
         exact = math.sqrt(self.epsilon_low * self.epsilon_high)
         rounded = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
         return next(each for each in rounded if self.epsilon_low <= each <= self.epsilon_high)
@@ -139,10 +134,7 @@ class NoisyBatch:
 def train_noisy(
     bundle: Bundle, files: tuple[CorpusFile, ...], recipe: NoisyRecipe, folder: Path
 ) -> BartForConditionalGeneration | None:
-    """Train to the last step of the recipe, or resume from the state saved in `folder`.
-
-    Only the main process gets the model; the others get None.
-    """
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
     accelerator = Accelerator()
     hold_to_recipe(accelerator, folder, {**asdict(recipe), "model": known_by(bundle)}, files)
@@ -219,14 +211,6 @@ def write_noisy(
     out: Path,
 ) -> Bundle:
     """Write a model directory in half precision. Its model expects public side information when it rewrites."""
-    facts = replace(
-        bundle.facts,
-        variant="pr-plus",
-        clip=BOUND,
-        told=True,
-        corpora=with_corpora(bundle.facts.corpora, files),
-        recipe={**bundle.facts.recipe, "noisy": asdict(recipe)},
-        figures={},
-        version=__version__,
-    )
+    facts = trained_further(bundle.facts, files, {"noisy": asdict(recipe)})
+    facts = replace(facts, variant="pr-plus", clip=BOUND, told=True)
     return save_bundle(model.half(), folder / "tokenizer.json", facts, out)

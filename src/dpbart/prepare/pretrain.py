@@ -93,10 +93,7 @@ def new_bart(recipe: PretrainRecipe, tokens: Tokens) -> BartForConditionalGenera
 def pretrain(
     files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
 ) -> BartForConditionalGeneration | None:
-    """Train to the last step of the recipe, or resume from the state saved in `folder`.
-
-    Only the main process gets the model; the others get None.
-    """
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     accelerator = Accelerator()
     hold_to_recipe(accelerator, folder, asdict(recipe), files)
     with accelerator.main_process_first():

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from dpbart import __version__
 from dpbart.errors import BadParameter
 from dpbart.files import write_whole
 from dpbart.models.bart import SplitBart
@@ -23,10 +22,10 @@ from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.pruning import Columns, check_quantile, choose, importance
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts, with_corpora
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 
@@ -115,10 +114,7 @@ class ClippedColumns:
 def prune(
     bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int
 ) -> Pruned | None:
-    """Run all rounds, or resume from the state saved in `folder`. `texts` held-out texts measure each round.
-
-    Only the main process gets the result; the others get None.
-    """
+    """Run all rounds, or resume from the state saved in `folder`. Only the main process gets the result."""
     bundle.require_bart("pruning reads the cross-attention of a BART. Give a BART, such as mini.")
     bundle.require_before_noise("pruning would undo that. Prune the model that it was made from.")
     bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
@@ -213,14 +209,6 @@ def write_pruned(
 ) -> Bundle:
     """Write the weights of the last round in half precision, with the columns of the chosen round. No clip yet."""
     chosen = recipe.columns_of_round(chosen)
-    facts = replace(
-        bundle.facts,
-        variant="pr",
-        kept=pruned.rounds[chosen - 1].columns.kept,
-        clip=None,
-        corpora=with_corpora(bundle.facts.corpora, files),
-        recipe={**bundle.facts.recipe, "prune": {**asdict(recipe), "columns_of_round": chosen}},
-        figures={},
-        version=__version__,
-    )
+    facts = trained_further(bundle.facts, files, {"prune": {**asdict(recipe), "columns_of_round": chosen}})
+    facts = replace(facts, variant="pr", kept=pruned.rounds[chosen - 1].columns.kept, clip=None)
     return save_bundle(pruned.bart.model.half(), bundle.folder / "tokenizer.json", facts, out)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,10 @@ import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 
+from dpbart import __version__
 from dpbart.errors import BadParameter
 from dpbart.files import put_in_place, write_whole
-from dpbart.models.bundle import Bundle
+from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.progress import progress
 
@@ -107,6 +108,13 @@ def train(
 def known_by(bundle: Bundle) -> list[object]:
     """What identifies a model to train further: its weights, its length and its columns."""
     return [bundle.fingerprint, bundle.facts.length, *bundle.columns.kept]
+
+
+def trained_further(facts: ModelFacts, files: Sequence[CorpusFile], recipe: dict[str, object]) -> ModelFacts:
+    """The facts of a model after more training: corpora and recipe are added, old figures are dropped."""
+    added = (new for file in files if (new := file.provenance()) not in facts.corpora)
+    recipe = {**facts.recipe, **recipe}
+    return replace(facts, corpora=(*facts.corpora, *added), recipe=recipe, figures={}, version=__version__)
 
 
 def hold_to_recipe(
