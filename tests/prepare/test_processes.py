@@ -7,9 +7,17 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+
+from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle
+from dpbart.prepare.training import Ids, Schedule, train
 
 # The kernel refuses every byte that a process other than the main one writes to a file.
 PROCESS = """
@@ -24,6 +32,46 @@ for command in json.loads(sys.argv[1]):
     state.wait_for_everyone()
 state.end_training()
 """
+
+
+class Mean(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return (self.weight * batch).mean()
+
+
+def test_processes_share_each_batch_and_have_their_own_random_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, seen, numbers = np.arange(10, dtype=np.uint32)[:, None], list[list[int]](), list[float]()
+
+    def make_batch(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor]:
+        seen.append(whole[:, 0].tolist())
+        numbers.append(random.random())
+        return (torch.from_numpy(whole).float(),)
+
+    schedule = Schedule(steps=1, batch_size=10, learning_rate=1e-3, warmup=1, decay=0.1, seed=0)
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    for index in (1, 0):
+        monkeypatch.setattr(Accelerator, "process_index", index)
+        monkeypatch.setattr(Accelerator, "is_main_process", index == 0)
+        train(Mean(), corpus, schedule, make_batch, accelerator=Accelerator(), folder=tmp_path, title="Training")
+        assert (tmp_path / "state.pt").exists() == (index == 0)
+    assert seen == [[1, 3, 5, 7, 9], [0, 2, 4, 6, 8]]
+    assert numbers[0] != numbers[1]
+    with pytest.raises(BadParameter, match="a text for each of the 2 processes, got 1"):
+        train(
+            Mean(),
+            corpus,
+            replace(schedule, batch_size=1),
+            make_batch,
+            accelerator=Accelerator(),
+            folder=tmp_path,
+            title="Training",
+        )
 
 
 def run_in_two_processes(*commands: list[str]) -> list[str]:

@@ -84,11 +84,13 @@ def train(
     first, smooth = _load_state(objective, optimizer, folder)
     if first > schedule.steps:
         raise BadParameter(f"steps must be at least the {first} already trained in '{folder}', got {schedule.steps}.")
-    mine = slice(accelerator.process_index, None, accelerator.num_processes)
+    process, processes = accelerator.process_index, accelerator.num_processes
+    if order.batch_size < processes:  # a process without texts would have no loss
+        raise BadParameter(f"a batch must hold a text for each of the {processes} processes, got {order.batch_size}.")
     with progress(title, total=schedule.steps, unit="steps", start=first) as bar:
         for step in range(first, schedule.steps):
-            whole = corpus[order.rows(step)].astype(np.int64)[mine]  # (batch, length)
-            batch = make_batch(whole, schedule.random_at(step, process=accelerator.process_index), step)
+            whole = corpus[order.rows(step)].astype(np.int64)[process::processes]  # (batch, length)
+            batch = make_batch(whole, schedule.random_at(step, process=process), step)
             for group in optimizer.param_groups:
                 group["lr"] = schedule.learning_rate_at(step)
             loss = prepared(*(each.to(accelerator.device) for each in batch))
