@@ -126,36 +126,6 @@ def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
     assert set(given) <= {float(np.float32(each)) for each in asked}
 
 
-def test_budgets_start_high_and_widen_to_the_whole_range() -> None:
-    recipe = NoisyRecipe(epsilon_low=10, epsilon_high=5000, steps=1000, easing=0.2)
-
-    def sampled(step: int) -> list[float]:
-        random = np.random.default_rng(0)
-        made = [recipe.mechanism_at(step, random) for _ in range(2000)]
-        assert sum(isinstance(each, NonPrivate) for each in made) == pytest.approx(100, abs=40)
-        return [each.epsilon for each in made if isinstance(each, Gaussian)]
-
-    assert min(sampled(0)) > 4500
-    assert min(sampled(999)) < 20
-    assert float(np.median(sampled(999))) == pytest.approx(810, rel=0.15)  # 5000 (10 / 5000)^(1 - sqrt(1/2))
-
-
-def test_one_budget_is_that_budget_in_every_step() -> None:
-    recipe = NoisyRecipe(epsilon_low=500, epsilon_high=500)
-    random = np.random.default_rng(0)
-    for step in (0, 4000):
-        mechanism = recipe.mechanism_at(step, random)
-        assert isinstance(mechanism, Gaussian)
-        assert mechanism.epsilon == pytest.approx(500)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "middle"), [(10, 5000, 200), (20, 300, 80), (750, 750, 750), (240, 260, 250), (1, 4, 2)]
-)
-def test_the_middle_of_the_range_is_a_round_number_inside_it(low: float, high: float, middle: float) -> None:
-    assert NoisyRecipe(epsilon_low=low, epsilon_high=high).middle == middle
-
-
 def test_a_batch_holds_the_token_noise_and_loudness_of_the_side_information(tiny: Bundle, tmp_path: Path) -> None:
     """Token, scale and loudness are those that `Told.of` and the mechanism give for each text's budget."""
     with_budget_tokens(tiny.folder / "tokenizer.json").save(str(tmp_path / "tokenizer.json"))
@@ -179,11 +149,6 @@ def test_a_batch_holds_the_token_noise_and_loudness_of_the_side_information(tiny
     assert torch.equal(wanted, torch.from_numpy(whole))
     assert torch.equal(scale, torch.tensor([each.noise_scale(sensitivity) for each in mechanisms]))
     assert torch.equal(loudness, torch.tensor([each.loudness for each in told]))
-
-
-def test_a_range_of_budgets_in_the_wrong_order_is_refused() -> None:
-    with pytest.raises(BadParameter, match="lower epsilon must not be above the higher 10, got 20"):
-        NoisyRecipe(epsilon_low=20, epsilon_high=10)
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(

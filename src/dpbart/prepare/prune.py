@@ -128,14 +128,12 @@ def prune(
     hold_to_recipe(accelerator, folder, held, files)
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
-    start_id = bart.model.config.decoder_start_token_id
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         torch.manual_seed(int(random.integers(2**62)))  # for dropout, if the model has any
-        return batch_of(shown=whole, whole=whole, start=start_id)
+        return batch_of(shown=whole, whole=whole, start=bart.model.config.decoder_start_token_id)
 
-    rounds: list[Round] = []
-    columns = bundle.columns
+    rounds, columns = list[Round](), bundle.columns
     for number in range(1, recipe.rounds + 1):
         place = folder / f"round-{number}"
         with accelerator.main_process_first():

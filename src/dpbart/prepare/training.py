@@ -100,8 +100,7 @@ def train(
             optimizer.zero_grad()
             smooth = loss.item() if np.isnan(smooth) else 0.98 * smooth + 0.02 * loss.item()
             bar.advance(1, note=f"loss {smooth:.3f}")
-            last = step + 1 == schedule.steps
-            if accelerator.is_main_process and (last or (step + 1) % STEPS_BETWEEN_SAVES == 0):
+            if accelerator.is_main_process and (step + 1 == schedule.steps or (step + 1) % STEPS_BETWEEN_SAVES == 0):
                 _save_state(objective, optimizer, folder, step=step + 1, loss=smooth)
     accelerator.free_memory()  # pruning trains once a round: do not hold the optimizer of every round
     return smooth
