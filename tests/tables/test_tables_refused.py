@@ -58,7 +58,7 @@ BAD = {
     "a key given twice": (
         "a.jsonl",
         f'{{"text": "a"}}\n{{"text": "{SECRET}", "text": "b"}}\n',
-        "a key that is there twice.",
+        "a key that appears twice.",
     ),
     "a number no float holds": ("a.jsonl", '{"text": "a"}\n{"text": "b", "n": 1e999}', "a number too large to keep."),
     "no text": ("a.jsonl", f'{{"text": "a"}}\n{{"name": "{SECRET}"}}\n', "it has no column 'text'."),
@@ -89,7 +89,7 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, name: str, content: s
 def test_a_field_without_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.lines.LONGEST_FIELD", 1000)
+    monkeypatch.setattr("dpbart.tables.formats.delimited.LONGEST_FIELD", 1000)
     path = written(tmp_path / "a.csv", 'id,text\n1,a\n2,"' + f"{SECRET}\n" * 1000)
     assert refusal(path) == ("'a.csv' is broken at row 2: a field longer than 1000 characters, or a quote left open.")
 

@@ -78,13 +78,13 @@ def test_rows_that_only_json_can_hold_are_refused_first(
     table = open_table(tmp_path / "in.jsonl")
     with pytest.raises(BadTable) as caught:
         open_writer(tmp_path / f"out{ending}", like=table, columns=table.columns)
-    assert str(caught.value) == (f"{table.name} row 2 has {reason}, which only .jsonl can hold. Write a .jsonl file.")
+    assert str(caught.value) == f"{table.name} row 2 has {reason}, which {ending} cannot hold. Write a .jsonl file."
 
 
 def test_a_nul_that_csv_cannot_hold_is_refused_first_unless_in_a_text_to_be_rewritten(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "a\0b", "id": f"{SECRET}\0"}))
     assert copy_refusal(tmp_path / "in.jsonl", tmp_path / "out.csv") == (
-        "'in.jsonl' row 1 has a NUL character, which CSV cannot hold. Write a .jsonl file."
+        "'in.jsonl' row 1 has a NUL character, which .csv cannot hold. Write a .jsonl file."
     )
     copy(tmp_path / "in.jsonl", tmp_path / "out.csv", drop=("id",))
     assert read_plainly(tmp_path / "out.csv") == [["text"], ["a\ufffdb"]]

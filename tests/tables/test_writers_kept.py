@@ -144,7 +144,7 @@ def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
 
 
 def test_a_row_group_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.sinks._GROUP_ROWS", 40)
+    monkeypatch.setattr("dpbart.tables.formats.parquet._GROUP_ROWS", 40)
     pq.write_table(pa.table({"text": list(map(str, range(100)))}), tmp_path / "in.parquet")
     copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=20)
     assert pq.read_metadata(tmp_path / "out.parquet").num_row_groups == 3

@@ -95,6 +95,6 @@ def _other_columns(job: Job) -> list[str]:
     if job.task.texts_alone:
         return []
     named = [name for name in job.columns if name not in (job.task.text_column, job.task.label_column)]
-    if job.table.format != "jsonl" or job.task.join_documents:
+    if not job.table.format.further_keys or job.task.join_documents:
         return named
     return [*named, "any further keys of single rows"]

@@ -27,6 +27,7 @@ from dpbart.rewrite.joined import Joined, check_one_label_a_person
 from dpbart.rewrite.request import Task
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import STANDARD, Table, open_table
 from dpbart.tables.writer import Writer, open_writer
 
@@ -187,7 +188,7 @@ class Job:
         if not self.task.join_documents or people is None:
             return self.table
         beside = tuple(column for column in self.columns if column != self.task.text_column)
-        typed = self.table.format == "parquet" and self.task.target.suffix.lower() == ".parquet"
+        typed = format_of(self.task.target).typed
         return Joined(self.table, people, self.documents, beside, rewriter.tokens.length, typed)
 
     def _check_same(self, rewriter: Rewriter) -> None:
