@@ -23,13 +23,13 @@ from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.durable.unfinished import Settings, Touched, Work, check_unfinished, open_work, touched
 from dpbart.rewrite.engines.processes import Engine, Inline
-from dpbart.rewrite.joined import Joined, check_one_label_a_person
+from dpbart.rewrite.joined import Joined, one_label_a_person
 from dpbart.rewrite.request import Task
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.tables.batch import Batch, Rows
 from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import STANDARD, Table, open_table
-from dpbart.tables.writer import Writer, open_writer
+from dpbart.tables.writer import Writer, plan_writer
 
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
 _WRITTEN_AT_ONCE = 1024  # rows
@@ -220,12 +220,13 @@ def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
     replaceable = task.overwrite or unfinished
     _check_card_place(task, overwrite=replaceable)
     columns = _columns(task, table)
-    writer = open_writer(task.target, like=table, columns=columns, overwrite=replaceable)
-    documents = Counter[str]() if people is None else people.count(table)
-    texts, rows = documents, table.count() if people is None else documents.total()
-    if task.join_documents and people is not None:
-        if labels is not None and labels.policy != "drop":
-            check_one_label_a_person(table, people, labels.column)
+    writer, visitors = plan_writer(task.target, like=table, columns=columns, overwrite=replaceable)
+    if task.join_documents and people is not None and labels is not None and labels.policy != "drop":
+        visitors = [*visitors, one_label_a_person(people, labels.column)]
+    # One pass over the input: it counts rows and people, and refuses any row that cannot be read, joined or written.
+    documents = Counter[str]() if people is None else people.count(table, *visitors)
+    texts, rows = documents, table.visit(*visitors) if people is None else documents.total()
+    if task.join_documents:
         texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
     account = Account.open(
         Release.of(mechanism, private=private, label=_label_epsilon(task)),

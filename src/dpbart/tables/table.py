@@ -17,8 +17,7 @@ import pyarrow as pa
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import reason
 from dpbart.tables.batch import Batch
-from dpbart.tables.formats.format import Format, Visitor
-from dpbart.tables.formats.plain_text import TEXT
+from dpbart.tables.formats.format import TEXT, Format, Visitor
 from dpbart.tables.formats.registry import STANDARD as STANDARD
 from dpbart.tables.formats.registry import format_of
 from dpbart.tables.schema import holds_texts, values_of

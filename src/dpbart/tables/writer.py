@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import digest_of, partial_of, put_in_place, reason
 from dpbart.tables.batch import Batch
-from dpbart.tables.formats.format import Draft, Sink, Source, Visitor
+from dpbart.tables.formats.format import Sink, Source, Visitor
 from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import STANDARD, Table
 
@@ -36,23 +36,22 @@ class Writer(Protocol):
 def open_writer(
     path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
 ) -> AbstractContextManager[Writer]:
-    """Write batches of a table to a file or to standard output. If the format requires it, read the input first.
-
-    The arguments and errors are those of `plan_writer`. In addition, rows that the output cannot hold are refused here.
-    """
-    planned = plan_writer(path, like=like, columns=columns, overwrite=overwrite)
-    if planned.visitors:
-        like.visit(*planned.visitors)
-    return planned.open()
+    """Check an output and open it, as `plan_writer` does. If its visitors must see the input, read the input here."""
+    writer, visitors = plan_writer(path, like=like, columns=columns, overwrite=overwrite)
+    if visitors:
+        like.visit(*visitors)
+    return writer
 
 
-def plan_writer(path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False) -> PlannedWriter:
-    """Check everything about an output that can be checked without reading the input.
+def plan_writer(
+    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
+) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
+    """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
-    A caller then passes the visitors of the plan to `Table.visit`, with visitors of its own, and opens the plan.
-    That refuses every row that the format cannot hold (JSON keys that differ, a NUL) before the first batch. Values
-    from CSV stay strings. A .txt file and standard output get only the texts, one per line; a newline inside a text
-    becomes a space. Standard output is flushed after each batch, and the caller handles a broken pipe.
+    Pass the visitors to `Table.visit`, together with your own. They refuse every row that the format cannot hold (JSON
+    keys that differ, a NUL), so nothing is written before all rows are known to be good. Values from CSV stay strings.
+    A .txt file and standard output get only the texts, one per line; a newline inside a text becomes a space.
+    Standard output is flushed after each batch, and the caller handles a broken pipe.
 
     Args:
         path: A file, or "-" for standard output.
@@ -64,36 +63,18 @@ def plan_writer(path: Path | str, *, like: Table, columns: Collection[str], over
         BadParameter: If columns has a name that the table lacks, or lacks the text column.
         BadTable: If the file exists, is the input, has no folder, or cannot hold the columns.
     """
-    path = Path(path)
+    path, dropped = Path(path), frozenset(like.columns) - frozenset(columns)
     _check_columns(columns, like)
     format = format_of(path)
     if path != STANDARD:
         _check_target(path, like, overwrite)
-    return PlannedWriter(path, format.draft(_source(like, columns)), frozenset(like.columns) - frozenset(columns))
-
-
-@dataclass(frozen=True)
-class PlannedWriter:
-    """A checked output, to be opened after its visitors have seen the whole input."""
-
-    path: Path
-    draft: Draft
-    dropped: frozenset[str]  # columns of the input
-
-    @property
-    def visitors(self) -> tuple[Visitor, ...]:
-        """What must see the input, for `Table.visit`; empty for many pairs of formats."""
-        return () if self.draft.see is None else (self._see,)
-
-    def open(self) -> AbstractContextManager[Writer]:
-        """The writer. The file has its name when the context ends without an error."""
-        if self.path == STANDARD:
-            return nullcontext(_StreamWriter(self.draft.sink(sys.stdout.buffer)))
-        return _written(self.path, self.draft.sink, self.dropped)
-
-    def _see(self, batch: Batch) -> None:
-        if self.draft.see is not None:  # with empty texts: the output gets others
-            self.draft.see(batch.with_texts([""] * len(batch)).without(self.dropped))
+    draft = format.draft(_source(like, dropped))
+    see = draft.see
+    # The visitor gets empty texts: the output has others.
+    visitors = [] if see is None else [lambda batch: see(batch.with_texts([""] * len(batch)).without(dropped))]
+    if path == STANDARD:
+        return nullcontext(_StreamWriter(draft.sink(sys.stdout.buffer))), visitors
+    return _written(path, draft.sink, dropped), visitors
 
 
 @dataclass(frozen=True)
@@ -161,8 +142,8 @@ def _one_line(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _source(like: Table, columns: Collection[str]) -> Source:
-    kept, schema = tuple(column for column in like.columns if column in columns), like.schema()
+def _source(like: Table, dropped: Collection[str]) -> Source:
+    kept, schema = tuple(column for column in like.columns if column not in dropped), like.schema()
     types = None if schema is None else pa.schema([schema.field(column) for column in kept])
     plain = schema is not None and not like.format.typed
     return Source(like.name, like.format.endings[0], kept, types, plain)

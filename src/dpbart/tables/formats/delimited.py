@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -31,20 +31,9 @@ class Delimited(Format):
 
     def draft(self, source: Source) -> Draft:
         source.check_types(self.endings[0])
-
-        def see(batch: Batch) -> None:
-            for _ in self._written(source, batch):
-                pass
-
-        sink = partial(_Sink, columns=source.columns, cells=partial(self._written, source), delimiter=self._delimiter)
-        return Draft(sink, None if source.plain else see)
-
-    def _written(self, source: Source, batch: Batch) -> Iterator[list[str]]:
-        for number, row in enumerate(batch.as_rows(), start=batch.first):
-            cells = source.cells(row, number, self.endings[0])
-            if any("\0" in cell for cell in cells):  # would be refused when read
-                raise source.refusal(number, "a NUL character", self.endings[0])
-            yield cells
+        cells = partial(_cells, source=source, ending=self.endings[0])
+        sink = partial(_Sink, columns=source.columns, cells=cells, delimiter=self._delimiter)
+        return Draft(sink, see=None if source.plain else cells)
 
     def _rows(self, path: Path) -> Iterator[dict[str, object]]:
         rows = self._fields(path)
@@ -65,15 +54,11 @@ class Delimited(Format):
             raise Fault(long if "limit" in str(error) else quote) from None
 
 
+_Cells = Callable[[Batch], Sequence[Sequence[str]]]
+
+
 class _Sink:
-    def __init__(
-        self,
-        handle: BinaryIO,
-        *,
-        columns: Sequence[str],
-        cells: Callable[[Batch], Iterable[list[str]]],
-        delimiter: str,
-    ) -> None:
+    def __init__(self, handle: BinaryIO, *, columns: Sequence[str], cells: _Cells, delimiter: str) -> None:
         self._cells = cells
         # With \r\n as terminator, the csv module quotes a lone \r as well as a lone \n. With \n alone, older versions
         # leave \r bare, and it would end the row when read. _LineFeeds replaces the terminator.
@@ -84,6 +69,14 @@ class _Sink:
         self._writer.writerows(self._cells(batch))
 
     def close(self) -> None: ...
+
+
+def _cells(batch: Batch, source: Source, ending: str) -> list[list[str]]:
+    rows = [source.cells(row, number, ending) for number, row in enumerate(batch.as_rows(), start=batch.first)]
+    for number, cells in enumerate(rows, start=batch.first):
+        if any("\0" in cell for cell in cells):  # would be refused when read
+            raise source.refusal(number, "a NUL character", ending)
+    return rows
 
 
 class _LineFeeds:

@@ -17,7 +17,9 @@ import pyarrow as pa
 from dpbart.errors import BadTable
 from dpbart.tables.batch import Batch, Row, as_cell, fits_json, is_unicode
 
-Visitor = Callable[[Batch], None]
+TEXT = "text"  # the text column, unless another is named
+
+Visitor = Callable[[Batch], object]  # what it returns is not used
 
 
 class Sink(Protocol):

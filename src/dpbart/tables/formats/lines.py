@@ -24,11 +24,7 @@ class Fault(Exception):
 
 
 def lines(path: Path, newline: str) -> Iterator[str]:
-    """The lines of a file with their ends; `newline` is as in `open`. A byte order mark is skipped.
-
-    Raises:
-        Fault: At a line that is not UTF-8 or has a NUL character.
-    """
+    """The lines of a file with their ends; `newline` is as in `open`. A byte order mark is skipped."""
     # surrogateescape defers a bad byte to the check below, which meets it in its own row. A strict decoder works in
     # blocks, and would raise some rows too early.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline=newline) as handle:
@@ -41,11 +37,7 @@ def lines(path: Path, newline: str) -> Iterator[str]:
 
 
 def up_to_blank_end(rows: Iterator[_Blankable]) -> Iterator[_Blankable]:
-    """Skip blank lines at the end of a file. Elsewhere a blank line could be a lost row.
-
-    Raises:
-        Fault: At a row after a blank line.
-    """
+    """Skip blank lines at the end of a file. Elsewhere a blank line could be a lost row, and is a fault."""
     blank = False
     for row in rows:
         if row and blank:

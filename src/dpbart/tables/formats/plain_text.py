@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpbart.tables.batch import Batch, Rows
-from dpbart.tables.formats.format import Draft, Format, Source
+from dpbart.tables.formats.format import TEXT, Draft, Format, Source
 from dpbart.tables.formats.lines import lines, numbered, row_batches
-
-TEXT = "text"  # the only column
 
 _NEWLINE = re.compile("\r\n|\r|\n")
 
