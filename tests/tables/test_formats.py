@@ -42,7 +42,7 @@ class Blocks(Format):
         return row_batches(numbered(path, self._rows(path)), text_column, size)
 
     def draft(self, source: Source) -> Draft:
-        source.check_types(self.endings[0])
+        source.check_types()
         blocks = partial(self._blocks, source)
         return Draft(partial(_BlocksSink, blocks=blocks), see=blocks)
 
@@ -61,9 +61,9 @@ class Blocks(Format):
     def _blocks(self, source: Source, batch: Batch) -> bytes:
         blocks = []
         for number, row in enumerate(batch.as_rows(), start=batch.first):
-            cells = source.cells(row, number, self.endings[0])
+            cells = source.cells(row, number)
             if any("\n" in cell for cell in cells):
-                raise source.refusal(number, "a line feed", self.endings[0])
+                raise source.refusal(number, "a line feed")
             blocks.append("".join(f"{name}: {cell}\n" for name, cell in zip(source.columns, cells, strict=True)) + "\n")
         return "".join(blocks).encode()
 
@@ -102,7 +102,7 @@ def test_a_new_format_is_rewritten_to_and_from_every_other(tmp_path: Path, endin
 def test_a_new_format_has_the_refusals_of_the_others(tmp_path: Path) -> None:
     broken = written(tmp_path / "in.blocks", f"text: a\n\n{SECRET}\n\n")
     with pytest.raises(BadTable, match=r"in\.blocks' is broken at row 2: a line without a colon\.$"):
-        open_table(broken).count()
+        open_table(broken).visit()
     source = written(tmp_path / "in.jsonl", f'{{"text": "a\\nb", "id": 1}}\n{{"text": "", "id": "{SECRET}\\n"}}\n')
     assert copy_refusal(source, tmp_path / "out.blocks") == (
         "'in.jsonl' row 2 has a line feed, which .blocks cannot hold. Write a .jsonl file."

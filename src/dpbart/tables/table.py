@@ -65,16 +65,8 @@ class Table:
         return self.format.schema(self.path, self.text_column)
 
     def values(self, labels: Sequence[str], column: str) -> list[object]:
-        """Labels as the values of a column.
-
-        Raises:
-            BadTable: If they do not fit the type of the column.
-        """
+        """Labels as the values of a column. Refuses labels that do not fit its type."""
         return values_of(labels, column, self.schema())
-
-    def count(self) -> int | None:
-        """Read the whole file, and return the number of its rows. See `visit`."""
-        return self.visit()
 
     def visit(self, *visitors: Visitor) -> int | None:
         """Read the whole file once, show every batch to each visitor in turn, and return the number of rows.

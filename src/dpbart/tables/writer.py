@@ -49,9 +49,8 @@ def plan_writer(
     """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
     Pass the visitors to `Table.visit`, together with your own. They refuse every row that the format cannot hold (JSON
-    keys that differ, a NUL), so nothing is written before all rows are known to be good. Values from CSV stay strings.
-    A .txt file and standard output get only the texts, one per line; a newline inside a text becomes a space.
-    Standard output is flushed after each batch, and the caller handles a broken pipe.
+    keys that differ, a NUL), so nothing is written before all rows are known to be good. Standard output gets only the
+    texts, one per line, and is flushed after each batch. The caller handles a broken pipe.
 
     Args:
         path: A file, or "-" for standard output.
@@ -68,9 +67,8 @@ def plan_writer(
     format = format_of(path)
     if path != STANDARD:
         _check_target(path, like, overwrite)
-    draft = format.draft(_source(like, dropped))
-    see = draft.see
-    # The visitor gets empty texts: the output has others.
+    draft = format.draft(_source(like, dropped, format.endings[0]))
+    see = draft.see  # with empty texts: those of the input are never written
     visitors = [] if see is None else [lambda batch: see(batch.with_texts([""] * len(batch)).without(dropped))]
     if path == STANDARD:
         return nullcontext(_StreamWriter(draft.sink(sys.stdout.buffer))), visitors
@@ -142,11 +140,11 @@ def _one_line(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _source(like: Table, dropped: Collection[str]) -> Source:
+def _source(like: Table, dropped: Collection[str], target: str) -> Source:
     kept, schema = tuple(column for column in like.columns if column not in dropped), like.schema()
     types = None if schema is None else pa.schema([schema.field(column) for column in kept])
     plain = schema is not None and not like.format.typed
-    return Source(like.name, like.format.endings[0], kept, types, plain)
+    return Source(like.name, like.format.endings[0], target, kept, types, plain)
 
 
 def _check_columns(columns: Collection[str], like: Table) -> None:

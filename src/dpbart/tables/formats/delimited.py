@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -30,10 +30,9 @@ class Delimited(Format):
         return row_batches(numbered(path, self._rows(path)), text_column, size)
 
     def draft(self, source: Source) -> Draft:
-        source.check_types(self.endings[0])
-        cells = partial(_cells, source=source, ending=self.endings[0])
-        sink = partial(_Sink, columns=source.columns, cells=cells, delimiter=self._delimiter)
-        return Draft(sink, see=None if source.plain else cells)
+        source.check_types()
+        sink = partial(_Sink, source=source, delimiter=self._delimiter)
+        return Draft(sink, see=None if source.plain else partial(_cells, source))
 
     def _rows(self, path: Path) -> Iterator[dict[str, object]]:
         rows = self._fields(path)
@@ -54,28 +53,25 @@ class Delimited(Format):
             raise Fault(long if "limit" in str(error) else quote) from None
 
 
-_Cells = Callable[[Batch], Sequence[Sequence[str]]]
-
-
 class _Sink:
-    def __init__(self, handle: BinaryIO, *, columns: Sequence[str], cells: _Cells, delimiter: str) -> None:
-        self._cells = cells
+    def __init__(self, handle: BinaryIO, *, source: Source, delimiter: str) -> None:
+        self._source = source
         # With \r\n as terminator, the csv module quotes a lone \r as well as a lone \n. With \n alone, older versions
         # leave \r bare, and it would end the row when read. _LineFeeds replaces the terminator.
         self._writer = csv.writer(_LineFeeds(handle), delimiter=delimiter, lineterminator="\r\n")
-        self._writer.writerow(columns)
+        self._writer.writerow(source.columns)
 
     def write(self, batch: Batch) -> None:
-        self._writer.writerows(self._cells(batch))
+        self._writer.writerows(_cells(self._source, batch))
 
     def close(self) -> None: ...
 
 
-def _cells(batch: Batch, source: Source, ending: str) -> list[list[str]]:
-    rows = [source.cells(row, number, ending) for number, row in enumerate(batch.as_rows(), start=batch.first)]
+def _cells(source: Source, batch: Batch) -> list[list[str]]:
+    rows = [source.cells(row, number) for number, row in enumerate(batch.as_rows(), start=batch.first)]
     for number, cells in enumerate(rows, start=batch.first):
         if any("\0" in cell for cell in cells):  # would be refused when read
-            raise source.refusal(number, "a NUL character", ending)
+            raise source.refusal(number, "a NUL character")
     return rows
 
 

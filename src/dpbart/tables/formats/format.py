@@ -36,8 +36,8 @@ class Draft:
 
     Attributes:
         sink: Makes the sink for an open file.
-        see: Must be called with every batch of the input before `sink`, with empty texts. It refuses rows that the
-            output cannot hold. None if the rows need not be seen.
+        see: Takes every batch of the input, with empty texts, before `sink` is called. It refuses rows that the output
+            cannot hold. None if the format need not see them.
     """
 
     sink: Callable[[BinaryIO], Sink]
@@ -46,11 +46,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class Source:
-    """What a format knows about the input of an output before it sees a row.
+    """What a format knows about the rows to write before it sees the first one.
 
     Attributes:
         name: The input's name in messages.
         ending: The ending of the input's format. A file of that format can hold every row.
+        target: The ending of the output's format.
         columns: The columns to write, in order.
         schema: The types of these columns; None if only the rows show them.
         plain: Whether every value is a string that any format can hold.
@@ -58,37 +59,32 @@ class Source:
 
     name: str
     ending: str
+    target: str
     columns: tuple[str, ...]
     schema: pa.Schema | None
     plain: bool
 
-    def check_types(self, ending: str) -> None:
-        """Refuse columns with values that `Batch.as_rows` cannot give without loss.
-
-        Raises:
-            BadTable: Names the first such column and its type.
-        """
+    def check_types(self) -> None:
+        """Refuse the first column with values that `Batch.as_rows` would lose, by its name and type."""
         for field in self.schema or ():
             if not fits_json(field.type):
-                what = f"column {field.name!r} has type {field.type}"
-                raise BadTable(f"{what}, which {ending} cannot hold. Write a {self.ending} file.")
+                raise self._refusal(f"column {field.name!r} has type {field.type}")
 
-    def cells(self, row: Row, number: int, ending: str) -> list[str]:
-        """The values of a row as strings, one for each column.
-
-        Raises:
-            BadTable: If the row has other keys than the columns, or half a surrogate pair. Gives the row's number only.
-        """
+    def cells(self, row: Row, number: int) -> list[str]:
+        """The values of a row as strings, one for each column. Refuses other keys, and half a surrogate pair."""
         if len(row) != len(self.columns) or any(column not in row for column in self.columns):
-            raise self.refusal(number, "other keys than row 1", ending)
+            raise self.refusal(number, "other keys than row 1")
         cells = [as_cell(row[column]) for column in self.columns]
         if not is_unicode("".join(cells)):
-            raise self.refusal(number, "half a surrogate pair", ending)
+            raise self.refusal(number, "half a surrogate pair")
         return cells
 
-    def refusal(self, number: int, what: str, ending: str) -> BadTable:
-        """The error for a row that files with this ending cannot hold."""
-        return BadTable(f"{self.name} row {number} has {what}, which {ending} cannot hold. Write a {self.ending} file.")
+    def refusal(self, number: int, what: str) -> BadTable:
+        """The error for a row that has something the output cannot hold. It gives the number, and no content."""
+        return self._refusal(f"{self.name} row {number} has {what}")
+
+    def _refusal(self, fact: str) -> BadTable:
+        return BadTable(f"{fact}, which {self.target} cannot hold. Write a {self.ending} file.")
 
 
 class Format(Protocol):

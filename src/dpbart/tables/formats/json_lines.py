@@ -26,7 +26,7 @@ class JsonLines(Format):
         return row_batches(numbered(path, rows), text_column, size)
 
     def draft(self, source: Source) -> Draft:
-        source.check_types(self.endings[0])
+        source.check_types()
         return Draft(_Sink)
 
     def schema(self, path: Path, text_column: str) -> None:

@@ -63,7 +63,7 @@ class Parquet(Format):
 
         def see(batch: Batch) -> None:
             for number, row in enumerate(batch.as_rows(), start=batch.first):
-                source.cells(row, number, self.endings[0])  # refuses what a column cannot hold
+                source.cells(row, number)  # refuses what a column cannot hold
             found.see(batch)
 
         return Draft(lambda handle: _Sink(handle, found.schema()), see)
