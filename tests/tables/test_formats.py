@@ -14,7 +14,7 @@ import pytest
 
 import dpbart
 from dpbart.errors import BadTable
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
 from dpbart.tables.batch import Batch, Rows
 from dpbart.tables.formats import registry
 from dpbart.tables.formats.format import Draft, Format, Source
@@ -116,10 +116,10 @@ def test_a_new_format_has_the_refusals_of_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_a_task_asks_the_format_whether_it_holds_texts_alone(tmp_path: Path) -> None:
-    alone = {ending: Task(tmp_path, tmp_path / f"a{ending}").texts_alone for ending in (".blocks", ".TXT", ".csv")}
+def test_a_request_asks_the_format_whether_it_holds_texts_alone(tmp_path: Path) -> None:
+    alone = {ending: Request(tmp_path, tmp_path / f"a{ending}").texts_alone for ending in (".blocks", ".TXT", ".csv")}
     assert alone == {".blocks": False, ".TXT": True, ".csv": False}
-    assert Task(tmp_path, registry.STANDARD).texts_alone
+    assert Request(tmp_path, registry.STANDARD).texts_alone
 
 
 FORMATS = [*registry.FORMATS, Blocks()]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.privacy.mechanisms import Gaussian
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
 from dpbart.tables.batch import Batch
 from dpbart.tables.table import Table, open_table
 from dpbart.tables.writer import plan_writer
+from dpbart.testing import described, fake_rewriter
 from tests.tables.plain_tables import ENDINGS, names, write_plainly, written
 
 ROWS = [[f"person {n % 700}", f"text {n}", "x"] for n in range(3000)]
@@ -72,7 +72,7 @@ def test_a_run_is_planned_in_one_pass(
     tmp_path: Path, passes: list[int], source: str, target: str, joined: bool
 ) -> None:
     file = write_plainly(tmp_path / f"in{source}", ROWS)
-    task = Task(
+    request = Request(
         file,
         tmp_path / f"out{target}",
         person_column="id",
@@ -80,7 +80,7 @@ def test_a_run_is_planned_in_one_pass(
         labels="public",
         join_documents=joined,
     )
-    job = plan(task, Gaussian(500, 1e-5))
+    job = plan(request, described(fake_rewriter(epsilon=500)))
     job.account.close()
     assert job.rows == (700 if joined else 3000)
     assert job.documents == {f"person {n}": 5 if n < 200 else 4 for n in range(700)}
@@ -101,11 +101,11 @@ def test_whatever_the_pass_meets_is_refused_before_anything_is_written(
 ) -> None:
     rows = [*(dict(zip(("id", "text", "label"), values, strict=True)) for values in ROWS), row]
     file = written(tmp_path / "in.jsonl", "\n".join(map(json.dumps, rows)))
-    task = Task(
+    request = Request(
         file, tmp_path / "out.csv", person_column="id", label_column="label", labels="public", join_documents=True
     )
     with pytest.raises(BadTable, match=reason) as caught:
-        plan(task, Gaussian(500, 1e-5))
+        plan(request, described(fake_rewriter(epsilon=500)))
     assert "row 3001" in str(caught.value)
     assert names(tmp_path) == ["in.jsonl"]
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
+
 if TYPE_CHECKING:
     from dpbart.privacy.budget.ledger import Entry, Ledger
 
@@ -67,11 +69,11 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
         dpbart budget limit budgets.db 1000 --person anna
     """
     from dpbart.errors import BadParameter
-    from dpbart.privacy.budget.composition import exactly
     from dpbart.privacy.budget.ledger import EVERYBODY, Ledger
+    from dpbart.privacy.decimals import exactly
 
     try:
-        most = None if epsilon == "none" else exactly(float(epsilon))
+        most = None if epsilon == NO_LIMIT else exactly(float(epsilon))
     except ValueError:
         raise BadParameter(f"a limit must be a number or 'none', got {epsilon!r}.") from None
     if most is not None and not most.is_finite():
@@ -83,7 +85,7 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import written
+    from dpbart.privacy.decimals import written
 
     summary, everybody = ledger.summary(), ledger.limit()
     return {
@@ -98,7 +100,7 @@ def _all(ledger: Ledger) -> dict[str, object]:
 
 
 def _one(ledger: Ledger, person: str) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import minus, written
+    from dpbart.privacy.decimals import minus, written
 
     spent, most = ledger.spent(person), ledger.limit(person)
     left = most if most is None or spent is None else minus(most, spent.epsilon)
@@ -114,7 +116,7 @@ def _one(ledger: Ledger, person: str) -> dict[str, object]:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import written
+    from dpbart.privacy.decimals import written
 
     run = entry.run
     return {
