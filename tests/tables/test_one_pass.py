@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,3 +120,16 @@ def test_a_writer_knows_the_rows_that_its_visitors_have_seen(tmp_path: Path, pas
         for batch in table.batches(1):
             writer.write(batch)
     assert [batch.column("n") for batch in open_table(tmp_path / "out.parquet").batches(2)] == [[1.0, 0.5]]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    peaks = []
+    for rows in (3_000, 12_000):
+        lines = (f'{{"text": "{"word " * 20}{n}", "n": {n}}}\n' for n in range(rows))
+        table = open_table(written(tmp_path / f"{rows}.jsonl", "".join(lines)))
+        _, visitors = plan_writer(tmp_path / "out.parquet", like=table, columns=table.columns)
+        tracemalloc.start()
+        assert table.visit(*visitors) == rows
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0], f"peaks in bytes: {peaks}"
