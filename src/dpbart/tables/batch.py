@@ -26,20 +26,21 @@ _CANNOT_CONVERT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 class Batch(Protocol):
     """Consecutive rows of a table. Batches never change: every method returns a new value."""
 
-    @property
-    def first(self) -> int:
-        """The number of the first row, counted from 1 without the header."""
+    first: int  # the number of the first row, counted from 1 without the header
+    text_column: str
 
     def __len__(self) -> int: ...
 
     def texts(self) -> list[str]:
         """The text of each row; a null text is an empty string."""
+        return ["" if text is None else str(text) for text in self.column(self.text_column)]
 
     def column(self, name: str) -> list[object]:
         """The value of each row in one column."""
 
     def with_texts(self, new: Sequence[str]) -> Batch:
         """The same rows with other texts. NUL and half a surrogate pair, which some formats lack, become U+FFFD."""
+        return self.with_column(self.text_column, [_UNWRITABLE.sub("\ufffd", text) for text in new])
 
     def with_column(self, name: str, values: Sequence[object]) -> Batch:
         """The same rows with other values in one column. The order of the columns stays the same."""
@@ -55,7 +56,7 @@ class Batch(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Batch):
     """Rows as dicts from column to value."""
 
     first: int
@@ -65,17 +66,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def texts(self) -> list[str]:
-        return ["" if text is None else str(text) for text in self.column(self.text_column)]
-
     def column(self, name: str) -> list[object]:
         for number, row in enumerate(self.rows, start=self.first):
             if name not in row:
                 raise BadTable(f"row {number} has no column {name!r}. Give every row one.")
         return [row[name] for row in self.rows]
-
-    def with_texts(self, new: Sequence[str]) -> Rows:
-        return self.with_column(self.text_column, _writable(new))
 
     def with_column(self, name: str, values: Sequence[object]) -> Rows:
         _check_length(values, len(self))
@@ -96,7 +91,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class ArrowRows:
+class ArrowRows(Batch):
     """Rows as Arrow columns, with the schema of their file."""
 
     first: int
@@ -106,15 +101,9 @@ class ArrowRows:
     def __len__(self) -> int:
         return int(self.record.num_rows)
 
-    def texts(self) -> list[str]:
-        return ["" if text is None else str(text) for text in self.column(self.text_column)]
-
     def column(self, name: str) -> list[object]:
         values: list[object] = self.record.column(self._index(name)).to_pylist()
         return values
-
-    def with_texts(self, new: Sequence[str]) -> ArrowRows:
-        return self.with_column(self.text_column, _writable(new))
 
     def with_column(self, name: str, values: Sequence[object]) -> ArrowRows:
         _check_length(values, len(self))
@@ -208,10 +197,6 @@ def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
     except _CANNOT_CONVERT:  # Arrow's message quotes the private value: keep it out, also as context
         message = f"values of column {field.name!r} must fit its type {field.type}. Convert them first."
     raise BadParameter(message)
-
-
-def _writable(texts: Sequence[str]) -> list[str]:
-    return [_UNWRITABLE.sub("\ufffd", text) for text in texts]
 
 
 def _check_length(values: Sequence[object], rows: int) -> None:
