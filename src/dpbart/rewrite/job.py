@@ -18,6 +18,7 @@ from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe, run_facts, run_settings
 from dpbart.rewrite.durable.commit import Releases
+from dpbart.rewrite.durable.saved import Parts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.durable.unfinished import Touched, Work, check_unfinished, open_work, touched
 from dpbart.rewrite.engines import choose_engine
@@ -93,11 +94,13 @@ class Job:
                 job._fill_parts(engine, work)
                 card = job._write_output(work, engine.name, work.parts.rows - start, time.monotonic() - began)
             except BaseException as error:
-                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind.
-                if not (work.parts.rows or job.account.recorded()[1]) or self.request.source == STANDARD:
+                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind. Ask the folder, not
+                # `work.parts`: a signal may come just after a part got its name.
+                saved = Parts(work.folder).rows
+                if not (saved or job.account.recorded()[1]) or self.request.source == STANDARD:
                     work.remove()
                 elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
-                    raise Stopped(_how_to_resume(work.parts.rows, self.rows, self.request)) from None
+                    raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
             work.remove()
             return card
