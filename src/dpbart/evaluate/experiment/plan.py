@@ -11,7 +11,7 @@ from types import UnionType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.mechanisms import MECHANISMS, make_mechanism
+from dpbart.privacy.mechanisms import known
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,12 +52,11 @@ class MechanismChoice:
     epsilons: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if self.name not in MECHANISMS[:2]:
-            raise BadParameter(f"mechanism must be one of {', '.join(MECHANISMS[:2])}, got {self.name!r}.")
+        mechanism = known(self.name)
         object.__setattr__(self, "epsilons", tuple(float(each) for each in self.epsilons))  # 500 is 500.0, and one cell
         for epsilon in self.epsilons:
             if epsilon != math.inf:
-                make_mechanism(self.name, epsilon=epsilon, delta=1e-5)  # refuses a budget out of range
+                mechanism.check_budget(epsilon, 1e-5)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class RewritingCell:
             batch_size=self.plan.batch_size,
         )
         originals = self.data.train.texts + self.data.valid.texts
-        if rewriter.mechanism.guarantee.delta * len(originals) >= 1:
+        if rewriter.facts.guarantee.delta * len(originals) >= 1:
             raise BadParameter(
                 f"delta must be below 1 / {len(originals)} for the {len(originals)} texts of {setting.data.name!r}, "
                 f"got {setting.data.delta:g}. Set its delta in the experiment's file."
@@ -110,7 +110,7 @@ class RewritingCell:
             texts += _rewrite_piece(piece, rewriter, originals[start : start + PIECE])
         _write_texts(file, texts)
         train = len(self.data.train)
-        fitting = rewriter.tokens.decode(rewriter.tokens.encode(originals))  # as far as the model reads them
+        fitting = rewriter.model.read(originals)  # as far as the model reads them
         kept = measure_kept(fitting[:train], texts[:train])
         same = sum(a == b for a, b in zip(fitting[:train], texts[:train], strict=True))
         return {
