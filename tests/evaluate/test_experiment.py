@@ -159,7 +159,7 @@ def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def copy(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        return Rewriting(tuple(self.tokens.decode(self.tokens.encode(texts))), self.mechanism.guarantee, "")
+        return Rewriting(tuple(self.model.read(texts)), self.facts, "")
 
     monkeypatch.setattr(Rewriter, "rewrite", copy)
     for result in run(plan, tmp_path)[1:]:
