@@ -83,6 +83,14 @@ def test_tests_and_scripts_that_a_page_names_exist() -> None:
     assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
 
 
+def test_source_files_that_a_page_names_exist() -> None:
+    rooms = "privacy|channels|models|tables|rewrite|prepare|evaluate|cli"
+    pages = [page.read_text() for page in (REPOSITORY / "docs").glob("*.md")]
+    named = {path for page in pages for path in re.findall(rf"`((?:{rooms})/[\w/]+(?:\.py|/))`", page)}
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (REPOSITORY / "src" / "dpbart" / path).exists()] == []
+
+
 def test_no_page_has_a_gap_left_to_fill() -> None:
     for page in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), *REPOSITORY.glob("src/**/README.md")]:
         assert not re.findall(r"^(?:\*\*\w+\.\*\* )?[A-Z]{4,}$", page.read_text(), re.MULTILINE), page
