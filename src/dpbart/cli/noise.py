@@ -15,7 +15,7 @@ CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 @click.option("--length", type=int, default=20, show_default=True, help="Positions in the latent.")
 @click.option("--columns", type=int, default=768, show_default=True, help="Columns kept per position.")
 @click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry of the latent.")
-@click.option("--mechanism", type=click.Choice(["gaussian", "laplace"]), default="gaussian", show_default=True)
+@click.option("--mechanism", metavar="NAME", default="gaussian", show_default=True, help="gaussian or laplace.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, mechanism: str, as_json: bool) -> None:
     """Show the noise that a budget requires, and how well an attacker can guess.

@@ -21,8 +21,8 @@ from dpbart import DEFAULT_MODEL
 )
 @click.option(
     "--mechanism",
-    type=click.Choice(["response", "gaussian", "laplace", "none"]),
-    help="Privacy mechanism; by default the model's own. 'none' is NOT PRIVATE.",
+    metavar="NAME",
+    help="response, gaussian, laplace, or none (NOT PRIVATE); by default the model's own.",
 )
 @click.option("--text-column", default="text", show_default=True, help="Column with the texts.")
 @click.option("--label-column", help="Column with the labels; requires --labels.")
