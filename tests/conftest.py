@@ -15,6 +15,7 @@ from dpbart.models.text import Tokens
 from dpbart.prepare.adept import AdeptRecipe, TrainedAdept, count_words, new_adept, write_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.pretrain import PretrainRecipe, new_bart, train_tokenizer, write_bundle
+from tests.models.tiny_code import make_tiny_code
 
 # A busy machine is slow, not wrong.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,3 +72,9 @@ def no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny_code(tmp_path_factory: pytest.TempPathFactory, tiny: Bundle) -> Bundle:
+    """An untrained code model that reads 512 tokens and writes 12, as a complete bundle."""
+    return make_tiny_code(tiny.folder / "tokenizer.json", tmp_path_factory.mktemp("tiny-code") / "tiny-code")

@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_nothing_behind(
     monkeypatch.setattr(Rewriter, "_rewrite_batch", stopped)
     done = run("rewrite", notes, tmp_path / "out.csv", "-e", 500, "--model", tiny.folder)
     assert done.exit_code == 130
-    assert done.stderr.endswith("Interrupted. What was not finished was not written.\n")
+    assert done.stderr.endswith("Interrupted. Unfinished output was not written.\n")
     assert [file.name for file in tmp_path.iterdir()] == ["notes.csv"]
 
 
@@ -241,7 +241,9 @@ def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
         assert job.returncode == status
         assert sorted(file.name for file in folder.iterdir()) == [".out.txt.dpbart", "in.txt"]
         command.append("--resume")
-    assert re.search(r"Stopped. [0-9,]+ of 1,500 texts are safe. To go on, give the same command with --resume.", told)
+    assert re.search(
+        r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", told
+    )
     refused = run("rewrite", *files, *model)
     assert "has an unfinished run, of which" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0

@@ -44,6 +44,7 @@ class ModelFacts:
     clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
     told: bool = False  # whether it is given public side information (channels/side_information.py)
+    code: dict[str, Any] | None = None  # of a code model: its table of sizes, and its settings
     corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
     recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
     figures: dict[str, Any] = field(default_factory=dict)  # measured on held-out public text
@@ -174,7 +175,7 @@ class Bundle:
     def files(self) -> str:
         """The beginning of a SHA-256 over all that a model is besides its weights: its facts, tokenizer and config."""
         facts = self.facts
-        used = (facts.variant, facts.length, facts.width, facts.clip, facts.kept, facts.told)
+        used = (facts.variant, facts.length, facts.width, facts.clip, facts.kept, facts.told, facts.code)
         digest = hashlib.sha256(repr(used).encode())
         for name in ("config.json", "tokenizer.json"):
             digest.update((self.folder / name).read_bytes())

@@ -16,7 +16,8 @@ from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.clipping import Clip
-from dpbart.privacy.mechanisms import Gaussian, Laplace, Noised, NonPrivate, make_noise
+from dpbart.privacy.mechanisms import NOISES, Noised, make_noise
+from dpbart.privacy.sampling import Entropy
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
@@ -66,7 +67,7 @@ class LatentFamily:
     clip: Callable[[float], Clip]
     positions: Callable[[int], int]
     halves: Callable[[Bundle], Halves]
-    mechanisms: tuple[str, ...] = (Gaussian.name, Laplace.name, NonPrivate.name)
+    mechanisms: tuple[str, ...] = tuple(NOISES)  # the first is the default
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
@@ -79,7 +80,11 @@ class LatentFamily:
         public = SideInformation.of(noise, clip, columns, length=length) if bundle.facts.told else None
         return ColumnsChannel(columns, clip, noise, self.positions(length), public)
 
-    def line(self, bundle: Bundle, *, length: int, beams: int) -> ModelLine:
+    def reads(self, bundle: Bundle, *, length: int) -> int:
+        """As many tokens as are written."""
+        return length
+
+    def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """What a card says about a model."""
         columns = bundle.columns
         return ModelLine(
@@ -87,15 +92,17 @@ class LatentFamily:
             fingerprint=bundle.fingerprint,
             variant=bundle.facts.variant,
             length=length,
-            decoding=BeamSearch(beams).recipe,
+            decoding=_search(beams).recipe,
             public_data=bundle.facts.corpora,
             kept=len(columns.kept),
             width=columns.width,
         )
 
-    def load(self, bundle: Bundle, channel: ColumnsChannel, *, length: int, beams: int) -> LatentModel:
-        """Tokenizer and both halves."""
-        tokens, search = Tokens.load(bundle.folder / "tokenizer.json", length=length), BeamSearch(beams)
+    def load(
+        self, bundle: Bundle, channel: ColumnsChannel, *, length: int, beams: int | None, entropy: Entropy
+    ) -> LatentModel:
+        """Tokenizer and both halves. Beam search draws nothing, so the entropy is not used."""
+        tokens, search = Tokens.load(bundle.folder / "tokenizer.json", length=length), _search(beams)
         if channel.public is not None:
             tokens = replace(tokens, begin=channel.public.token)
             search = replace(search, start_id=tokens.id_of(channel.public.token))
@@ -106,6 +113,10 @@ class LatentFamily:
                 f"for {halves.vocabulary} embeddings. They belong to different models."
             )
         return LatentModel(self.line(bundle, length=length, beams=beams), tokens, halves, search)
+
+
+def _search(beams: int | None) -> BeamSearch:
+    return BeamSearch() if beams is None else BeamSearch(beams)
 
 
 def latent_family(bundle: Bundle) -> LatentFamily:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from dpbart.channels.channel import Channel
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.private import Private
+from dpbart.privacy.sampling import Entropy
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
@@ -61,8 +62,21 @@ class Family(Protocol):
     ) -> Channel[Any, Any]:
         """The channel of a model for one budget. Reads no weights."""
 
-    def line(self, bundle: Bundle, *, length: int, beams: int) -> ModelLine:
+    def reads(self, bundle: Bundle, *, length: int) -> int:
+        """Tokens of a text that are read, where so many are written at most."""
+
+    def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """What a card says about a model. Reads no weights but their hash."""
 
-    def load(self, bundle: Bundle, channel: Any, *, length: int, beams: int) -> Model[Any, Any]:
-        """The model itself, for a channel that `channel` made."""
+    def load(
+        self, bundle: Bundle, channel: Any, *, length: int, beams: int | None, entropy: Entropy
+    ) -> Model[Any, Any]:
+        """The model itself, for a channel that `channel` made.
+
+        Args:
+            bundle: the model directory.
+            channel: what its texts go through.
+            length: tokens of a text, at most.
+            beams: width of the decoder's search; None for the model's own.
+            entropy: for a model that draws at random while it writes; no guarantee rests on it.
+        """

@@ -55,7 +55,7 @@ class Rewriter:
         delta: float = 1e-5,
         mechanism: str | None = None,
         length: int | None = None,
-        beams: int = 10,
+        beams: int | None = None,
         batch_size: int = 32,
         replay_seed: int | None = None,
     ) -> Rewriter:
@@ -70,9 +70,11 @@ class Rewriter:
     @classmethod
     def of(cls, settings: Settings) -> Rewriter:
         """The rewriter of these settings, its model loaded."""
-        bundle, channel = settings.bundle, settings.channel
-        model = bundle.family.load(bundle, channel, length=settings.tokens, beams=settings.beams)
-        return cls(model, channel, settings.batch_size, settings.described.entropy)
+        bundle, channel, entropy = settings.bundle, settings.channel, settings.described.entropy
+        model = bundle.family.load(
+            bundle, channel, length=settings.tokens, beams=settings.beams, entropy=settings.described.entropy
+        )
+        return cls(model, channel, settings.batch_size, entropy)
 
     @property
     def facts(self) -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ class Settings:
         delta: the slack of the guarantee; choose it below 1 / (number of texts).
         mechanism: "gaussian", "laplace" or "none" (NOT PRIVATE); the model's own by default.
         length: tokens of a text; the model's own by default.
-        beams: width of the decoder's search.
+        beams: width of the decoder's search; the model's own by default.
         batch_size: texts in a step.
         replay_seed: NOT PRIVATE: randomness from this seed, to test and to replay.
     """
@@ -64,19 +64,24 @@ class Settings:
     delta: float = 1e-5
     mechanism: str | None = None
     length: int | None = None
-    beams: int = 10
+    beams: int | None = None
     batch_size: int = 32
     replay_seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise BadParameter(f"batch size must be at least 1, got {self.batch_size}.")
-        check_beams(self.beams)
+        if self.beams is not None:
+            check_beams(self.beams)
         if self.mechanism is not None:
             known(self.mechanism).check_budget(self.epsilon, self.delta)
         elif self.epsilon is not None:
             check_epsilon(self.epsilon)
         check_delta(self.delta)
+
+    def __reduce__(self) -> tuple[type[Settings], tuple[object, ...]]:
+        """Workers get the plain values, and find the rest again themselves."""
+        return Settings, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def bundle(self) -> Bundle:
@@ -110,7 +115,7 @@ class Settings:
             facts=facts if self.replay_seed is None else facts.replayed(),
             model=line,
             files=self.bundle.files,
-            reads=self.tokens,
+            reads=self.bundle.family.reads(self.bundle, length=self.tokens),
             batch_size=self.batch_size,
             replay_seed=self.replay_seed,
         )

@@ -75,6 +75,11 @@ class NonPrivate:
         """The codes as they are, sealed with a guarantee of nothing."""
         return seal(codes, self.code_facts(bits))
 
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float) -> NonPrivate:
+        cls.check_budget(epsilon, delta)
+        return cls()
+
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
         if epsilon is not None and epsilon != math.inf:

@@ -1,0 +1,92 @@
+"""The family of code models: a text becomes one string of bits, its gist and then its wording.
+
+Nothing here imports torch before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dpbart.channels.code import CodeChannel, CodeTable, make_channel
+from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.code.settings import CodeSettings
+from dpbart.privacy.card.card import ModelLine
+from dpbart.privacy.mechanisms import NonPrivate, Response
+
+if TYPE_CHECKING:
+    from dpbart.models.bundle import Bundle
+    from dpbart.models.code.model import CodeModel
+    from dpbart.privacy.sampling import Entropy
+
+
+@dataclass(frozen=True)
+class CodeFamily:
+    """Sentence encoder, tree of gists, and writer."""
+
+    name: str = "dpbart-code"
+    variants: tuple[str, ...] = ("code",)
+    mechanisms: tuple[str, ...] = (Response.name, NonPrivate.name)
+
+    def channel(
+        self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
+    ) -> CodeChannel:
+        """Codes of the size that the model's table has for this budget."""
+        if not 1 <= length <= bundle.longest:
+            raise BadParameter(f"length must be from 1 to {bundle.longest} for '{bundle.name}', got {length}.")
+        return make_channel(self.table(bundle), mechanism, epsilon=epsilon)
+
+    def table(self, bundle: Bundle) -> CodeTable:
+        """Which size a code has at each budget."""
+        try:
+            rows = tuple((float(epsilon), int(bits), int(gist)) for epsilon, bits, gist in self._code(bundle)["table"])
+            return CodeTable(rows)
+        except (KeyError, TypeError, ValueError) as error:
+            raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
+
+    def reads(self, bundle: Bundle, *, length: int) -> int:
+        """Tokens of a text that are read: all windows of the sentence encoder, whatever is written."""
+        sizes = self._config(bundle)["sentence"]
+        return int(sizes["windows"]) * int(sizes["window"])
+
+    def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
+        """What a card says about a model."""
+        settings = self._settings(bundle, beams)
+        return ModelLine(
+            name=bundle.name,
+            fingerprint=bundle.fingerprint,
+            variant=bundle.facts.variant,
+            length=length,
+            decoding=(
+                f"by the code's wording, then greedily; from a gist alone {settings.tries} samples (temperature "
+                f"{settings.temperature:g}, top {settings.top_k}), the nearest to the gist kept"
+            ),
+            public_data=bundle.facts.corpora,
+        )
+
+    def load(
+        self, bundle: Bundle, channel: CodeChannel, *, length: int, beams: int | None, entropy: Entropy
+    ) -> CodeModel:
+        """Both sides of a model; torch is imported here and not before."""
+        from dpbart.models.code.model import load_code
+
+        line = self.line(bundle, length=length, beams=beams)
+        return load_code(bundle.folder, line, channel.size, settings=self._settings(bundle, beams), entropy=entropy)
+
+    def _settings(self, bundle: Bundle, beams: int | None) -> CodeSettings:
+        """The model's own settings; `beams` is the number of texts that are tried for a gist."""
+        settings = CodeSettings(**self._code(bundle).get("settings", {}))
+        return settings if beams is None else replace(settings, tries=beams)
+
+    def _code(self, bundle: Bundle) -> dict[str, Any]:
+        if bundle.facts.code is None:
+            raise NotPrepared(f"'{bundle.name}' is a code model without the facts of its code (dpbart.json).")
+        return bundle.facts.code
+
+    def _config(self, bundle: Bundle) -> dict[str, Any]:
+        config: dict[str, Any] = json.loads((bundle.folder / "config.json").read_text(encoding="utf-8"))
+        return config
+
+
+CODE = CodeFamily()

@@ -1,0 +1,99 @@
+"""Texts to codes: gist, then wording. This side may look at the texts.
+
+Every text takes the same path: the same windows, the same candidate sentences, the same number of steps, however long
+it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+
+from dpbart.models.code.sentence import PAD, SentenceEncoder, to_windows
+from dpbart.models.code.steps import Gists, Steps
+from dpbart.models.code.wording import TextCoder, to_edges, to_frequencies
+from dpbart.models.code.writer import END
+
+Floats = npt.NDArray[np.float32]
+Rows = list[list[int]]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
+_FEWEST = 4  # tokens of a sentence that can stand for a text
+
+
+@dataclass(frozen=True)
+class CodeEncoder:
+    """The sending side of one model."""
+
+    tokenizer: Tokenizer
+    sentence: SentenceEncoder
+    steps: Steps
+
+    def encode(self, texts: Sequence[str]) -> list[int]:
+        """The code of each text: its gist, then as much of its wording as fits into the other bits."""
+        rows, size, batch = self.tokens(texts), self.steps.size, self.steps.settings.batch
+        vectors = self.vectors(rows)  # (texts, vector)
+        gists = self.steps.tree.nearest(vectors, size.gist_bits)  # (texts,)
+        if not size.wording_bits:
+            return [int(gist) for gist in gists]
+        worded = self._typical_sentences(texts, rows, vectors)
+        codes: list[int] = []
+        for first in range(0, len(rows), batch):
+            part = slice(first, first + batch)
+            codes += self._wording(worded[part], gists[part])
+        return [int(gist) << size.wording_bits | code for gist, code in zip(gists, codes, strict=True)]
+
+    def tokens(self, texts: Sequence[str]) -> Rows:
+        """Ids without begin and end. A lone surrogate has no UTF-8 form and is replaced."""
+        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+        return [encoding.ids[1:-1] for encoding in self.tokenizer.encode_batch_fast(clean)]
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> Floats:
+        """Unit vectors of whole documents, (rows, vector); an empty one has zeros."""
+        found, batch = [], self.steps.settings.batch
+        for first in range(0, len(rows), batch):
+            ids = to_windows(rows[first : first + batch], self.sentence.sizes)
+            with torch.inference_mode():
+                found.append(self.sentence(torch.from_numpy(ids)).numpy())
+        return np.concatenate(found) if found else np.zeros((0, self.steps.tree.width), np.float32)
+
+    def _typical_sentences(self, texts: Sequence[str], rows: Rows, vectors: Floats) -> Rows:
+        """The tokens to put into words: the text's own; of a long text, those of the sentence nearest to the whole."""
+        most, settings = self.steps.settings.sentences, self.steps.settings
+        typical: Rows = []
+        for text, row, vector in zip(texts, rows, vectors, strict=True):
+            split = [part for part in _SENTENCE_END.split(text) if part.strip()]
+            candidates = [each for each in self.tokens(split[:most]) if len(each) >= _FEWEST]
+            near = self._window_vectors(candidates, count=most) @ vector  # (most,): always as many
+            best = candidates[int(np.argmax(near[: len(candidates)]))] if candidates else row
+            chosen = best if len(row) > settings.whole else row
+            typical.append(chosen[: self.steps.length] if len(chosen) >= self.steps.length else [*chosen, END])
+        return typical
+
+    def _window_vectors(self, rows: Rows, *, count: int) -> Floats:
+        """Unit vectors of at most `count` short texts, one window each, filled up with zeros: (count, vector)."""
+        window = self.sentence.sizes.window
+        ids = np.full((count, window), PAD, np.int64)
+        for place, row in enumerate(rows):
+            ids[place, : min(len(row), window)] = row[:window]
+        with torch.inference_mode():
+            vectors: Floats = self.sentence.read_windows(torch.from_numpy(ids)).numpy()
+        return vectors
+
+    def _wording(self, rows: Rows, gists: Gists) -> list[int]:
+        """The wording bits of one batch, by arithmetic coding under the writer's own probabilities."""
+        coders, rank = [TextCoder() for _ in rows], self.steps.writer.rank
+        batch = self.steps.begin(gists)
+        for place in range(self.steps.length):
+            edges = to_edges(to_frequencies(batch.probabilities().numpy()))  # (batch, vocabulary + 1)
+            for number, row in enumerate(rows):
+                if place < len(row):
+                    coders[number].push(edges[number], int(rank[row[place]]))
+                    batch.ids[number] = row[place]
+        return [coder.code(self.steps.size.wording_bits) for coder in coders]

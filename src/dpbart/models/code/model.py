@@ -1,0 +1,147 @@
+"""A code model: both sides, and how it is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from dpbart.channels.code import Codes, CodeSize
+from dpbart.errors import NotPrepared
+from dpbart.files import whole_or_nothing, write_whole
+from dpbart.models.bundle import Bundle, ModelFacts
+from dpbart.models.code import CODE
+from dpbart.models.code.decoder import CodeDecoder
+from dpbart.models.code.encoder import CodeEncoder
+from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
+from dpbart.models.code.settings import CodeSettings
+from dpbart.models.code.steps import Steps
+from dpbart.models.code.tree import GistTree
+from dpbart.models.code.writer import Writer, WriterSizes
+from dpbart.privacy.card.card import ModelLine
+from dpbart.privacy.private import Private
+from dpbart.privacy.sampling import Entropy
+
+Sizes = TypeVar("Sizes")
+
+
+@dataclass(frozen=True)
+class CodeModel:
+    """Texts to codes, and codes to texts."""
+
+    line: ModelLine
+    encoder: CodeEncoder
+    decoder: CodeDecoder
+
+    @property
+    def recipe(self) -> str:
+        return f"len:{self.line.length}|tries:{self.decoder.steps.settings.tries}|model:{self.line.identity}"
+
+    def encode(self, texts: Sequence[str]) -> list[int]:
+        """The code of each text."""
+        return self.encoder.encode(texts)
+
+    def read(self, texts: Sequence[str]) -> list[str]:
+        """The texts as far as the model can write them: their first tokens."""
+        rows = [row[: self.line.length] for row in self.encoder.tokens(texts)]
+        return [text.strip() for text in self.encoder.tokenizer.decode_batch(rows, skip_special_tokens=True)]
+
+    def decode(self, private: Private[Codes]) -> list[str]:
+        """A text for every code, whatever it is."""
+        return self.decoder.decode(private)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The parts of a code model that are learned, and its tokenizer."""
+
+    tokenizer: Tokenizer
+    sentence: SentenceEncoder
+    tree: GistTree
+    writer: Writer
+
+    @classmethod
+    def load(cls, folder: Path) -> Networks:
+        """All parts of a model directory.
+
+        Raises:
+            NotPrepared: A part is missing or does not fit.
+        """
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            tensors = {name: each.float() for name, each in load_file(folder / "model.safetensors").items()}
+            sentence = SentenceEncoder(chosen(SentenceSizes, config["sentence"]))
+            writer = Writer(chosen(WriterSizes, config["writer"]))
+            order = tensors.pop("writer.order").long()
+            tensors |= {"writer.order": order, "writer.rank": torch.argsort(order)}
+            sentence.load_state_dict(_below(tensors, "sentence."))
+            writer.load_state_dict(_below(tensors, "writer."))
+            tree = GistTree(*(tensors[f"tree.{each}"].numpy() for each in ("leaves", "steps", "refined")))
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            raise NotPrepared(f"the code model in '{folder}' cannot be loaded: {_short(error)}.") from error
+        if tokenizer.get_vocab_size() > min(sentence.sizes.vocabulary, writer.sizes.vocabulary):
+            raise NotPrepared(f"the tokenizer in '{folder}' must fit its weights. They belong to different models.")
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return cls(tokenizer, sentence.eval(), tree, writer.eval())
+
+
+def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
+    """Write a model directory in half precision; stopped on the way, it leaves no model."""
+    tensors = {
+        **{f"sentence.{name}": each for name, each in parts.sentence.state_dict().items()},
+        **{f"writer.{name}": each for name, each in parts.writer.state_dict().items() if name != "rank"},
+        **{f"tree.{name}": torch.from_numpy(each) for name, each in parts.tree.stored.items()},
+    }
+    half = {name: (each.half() if each.is_floating_point() else each.int()) for name, each in tensors.items()}
+    config = {
+        "model_type": CODE.name,
+        "d_model": parts.writer.sizes.width,
+        "max_position_embeddings": parts.writer.sizes.places - 2,  # begin and end take a place each
+        "sentence": asdict(parts.sentence.sizes),
+        "writer": asdict(parts.writer.sizes),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "tokenizer.json").unlink(missing_ok=True)  # without it there is no model, until the rest is whole
+    with whole_or_nothing(out / "model.safetensors") as partial:
+        save_file({name: each.contiguous() for name, each in half.items()}, partial)
+    write_whole(out / "config.json", json.dumps(config, indent=2) + "\n")
+    facts.write(out)
+    write_whole(out / "tokenizer.json", parts.tokenizer.to_str())
+    return Bundle.at(out)
+
+
+def load_code(folder: Path, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy) -> CodeModel:
+    """The model of a directory, for codes of one size."""
+    parts = Networks.load(folder)
+    if size.gist_bits not in parts.tree.depths:
+        raise NotPrepared(f"the tree of '{folder}' has no gist of {size.gist_bits} bits. It does not fit its table.")
+    steps = Steps(parts.writer, parts.tree, size, line.length, settings)
+    return CodeModel(
+        line,
+        CodeEncoder(parts.tokenizer, parts.sentence, steps),
+        CodeDecoder(parts.tokenizer, parts.sentence, steps, entropy),
+    )
+
+
+def chosen(kind: type[Sizes], values: dict[str, Any]) -> Sizes:
+    """A dataclass from those of the values that are its fields."""
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in values.items() if name in names})
+
+
+def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """The tensors of one part, by the rest of their names."""
+    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,0 +1,244 @@
+"""The code model: whole documents in one shape, codes that both sides agree on, and a text for every code."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbart import BadParameter, NotPrepared, Rewriter, Settings
+from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
+from dpbart.models.bundle import Bundle
+from dpbart.models.code import CODE
+from dpbart.models.code.model import CodeModel
+from dpbart.models.code.sentence import SentenceEncoder
+from dpbart.models.code.wording import SCALE, TextCoder, TextReader, to_edges, to_frequencies
+from dpbart.models.code.writer import Writer
+from dpbart.privacy.mechanisms import NonPrivate, Response
+from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+from tests.conftest import made_up_texts
+
+NASTY = [
+    "",
+    " ",
+    "word " * 10_000,
+    "😀🎉 parrot",
+    "\x00\x07\x1b",
+    "日本語のテキスト",
+    "\ud800 lone",
+    "line\nline. " * 99,
+]
+
+
+def load(bundle: Bundle, *, bits: int, gist_bits: int, replay_seed: int | None = None) -> tuple[CodeModel, CodeChannel]:
+    """The model at one size of code, whatever its table says, and a channel that changes nothing."""
+    channel = CodeChannel(CodeSize(bits, gist_bits), NonPrivate())
+    entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
+    return CODE.load(bundle, channel, length=bundle.facts.length, beams=None, entropy=entropy), channel
+
+
+def decode(model: CodeModel, channel: CodeChannel, codes: Sequence[int]) -> list[str]:
+    return model.decode(channel.send(codes, SystemEntropy()))
+
+
+def test_a_text_is_rewritten_under_pure_epsilon(tiny_code: Bundle) -> None:
+    done = Rewriter.load(str(tiny_code.folder), epsilon=10).rewrite(made_up_texts()[:7])
+    assert len(done.texts) == 7
+    assert (done.guarantee.epsilon, done.guarantee.delta) == (10, 0.0)
+    assert done.recipe.startswith("mech:response|eps:10|delta:0|bits:8|gist:8|len:12|tries:3|model:tiny-code@")
+
+
+def test_a_code_of_many_bits_brings_the_text_back(tiny_code: Bundle) -> None:
+    """Coder and decoder agree: what was coded is what is read."""
+    model, channel = load(tiny_code, bits=1024, gist_bits=8)
+    texts = made_up_texts()[:9]
+    assert decode(model, channel, model.encode(texts)) == model.read(texts)
+
+
+@pytest.mark.parametrize(("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (12, 12), (9, 8), (25, 8), (140, 8), (40, 0)])
+def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
+    model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
+    codes = [0, (1 << bits) - 1, *(secrets.randbelow(1 << bits) for _ in range(14))]
+    texts = decode(model, channel, codes)
+    assert len(texts) == 16
+    assert all(isinstance(text, str) for text in texts)
+
+
+@pytest.mark.parametrize(("bits", "gist_bits"), [(8, 8), (40, 8)])
+def test_texts_of_every_length_take_the_same_shapes_and_steps(
+    tiny_code: Bundle, bits: int, gist_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, _ = load(tiny_code, bits=bits, gist_bits=gist_bits)
+    shapes: list[tuple[str, tuple[int, ...]]] = []
+    windows, step = SentenceEncoder.read_windows, Writer.step
+
+    def watch_windows(self: SentenceEncoder, ids: torch.Tensor) -> torch.Tensor:
+        shapes.append(("windows", tuple(ids.shape)))
+        return windows(self, ids)
+
+    def watch_step(self: Writer, ids: torch.Tensor, topics: torch.Tensor, cache: object) -> torch.Tensor:
+        shapes.append(("step", tuple(ids.shape)))
+        return step(self, ids, topics, cache)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SentenceEncoder, "read_windows", watch_windows)
+    monkeypatch.setattr(Writer, "step", watch_step)
+    seen = []
+    for text in NASTY:
+        shapes.clear()
+        (code,) = model.encode([text])
+        assert 0 <= code < 1 << bits
+        seen.append(list(shapes))
+    assert all(each == seen[0] for each in seen)
+    assert seen[0][0] == ("windows", (32, 16))  # 512 tokens, always
+    assert len(seen[0]) == (1 if bits == gist_bits else 2 + 12)
+
+
+def test_unusual_texts_spend_the_same(tiny_code: Bundle) -> None:
+    done = Rewriter.load(str(tiny_code.folder), epsilon=20).rewrite(NASTY)
+    assert len(done.texts) == len(NASTY)
+    assert done.guarantee.epsilon == 20
+
+
+def test_nothing_but_the_code_reaches_the_decoder(tiny_code: Bundle) -> None:
+    """Two texts of equal code have equal outputs, with the same draws: what was read leaves no trace."""
+    outputs = []
+    for texts in (["the nurse found an apple ."], ["a child sold nine keys ."]):
+        model, channel = load(tiny_code, bits=8, gist_bits=8, replay_seed=5)
+        model.encode(texts)
+        outputs.append(decode(model, channel, [77]))
+    assert outputs[0] == outputs[1]
+
+
+def test_texts_of_equal_code_come_out_equally_often(tiny_code: Bundle) -> None:
+    model, _ = load(tiny_code, bits=1, gist_bits=1)
+    texts = made_up_texts()[:40]
+    codes = model.encode(texts)
+    first, same = next((a, b) for a in range(40) for b in range(a) if codes[a] == codes[b])
+    channel = CodeChannel(CodeSize(1, 1), Response(1.0, 2))
+    assert channel.send([codes[first]], ReplaySeed(3)).values == channel.send([codes[same]], ReplaySeed(3)).values
+
+
+def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
+    model, _ = load(tiny_code, bits=12, gist_bits=12)
+    rows = model.encoder.tokens(["an apple " * 200 + "nine keys " * 2000, "an apple " * 200 + "a song " * 2000])
+    same = [row[:512] for row in rows]
+    vectors = model.encoder.vectors([rows[0], same[0], rows[1]])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert not np.allclose(vectors[0], vectors[2])  # they differ within the first 512
+
+
+def test_a_replay_writes_the_same_texts(tiny_code: Bundle) -> None:
+    texts = made_up_texts()[:5]
+    first, second = (
+        Rewriter.load(str(tiny_code.folder), epsilon=10, replay_seed=9).rewrite(texts).texts for _ in range(2)
+    )
+    assert first == second
+
+
+def test_the_size_follows_from_the_budget_by_the_table(tiny_code: Bundle) -> None:
+    for epsilon, bits, gist in ((0.1, 1, 1), (0.5, 1, 1), (3.99, 1, 1), (10, 8, 8), (19, 8, 8), (99, 25, 8)):
+        channel = Settings(str(tiny_code.folder), epsilon=epsilon).channel
+        assert isinstance(channel, CodeChannel)
+        assert channel.size == CodeSize(bits, gist)
+    assert Settings(str(tiny_code.folder), epsilon=10).described.reads == 512
+    for rows in ((), ((2.0, 3, 3), (1.0, 2, 2)), ((1.0, 2, 2), (1.0, 3, 3))):
+        with pytest.raises(BadParameter, match="epsilons ascending"):
+            CodeTable(rows)
+    with pytest.raises(BadParameter, match="from 1 to 1024 bits"):
+        CodeSize(5, 6)
+
+
+def test_what_does_not_fit_is_refused(tiny_code: Bundle, tmp_path: Path) -> None:
+    name = str(tiny_code.folder)
+    with pytest.raises(BadParameter, match="the mechanism of 'tiny-code' must be one of response, none"):
+        _ = Settings(name, epsilon=10, mechanism="gaussian").channel
+    with pytest.raises(BadParameter, match="length must be from 1 to 12 for 'tiny-code', got 13"):
+        _ = Settings(name, epsilon=10, length=13).channel
+    without = replace(tiny_code, facts=replace(tiny_code.facts, code=None))
+    with pytest.raises(NotPrepared, match="without the facts of its code"):
+        CODE.table(without)
+
+
+@pytest.mark.parametrize("missing", ["tree.leaves", "writer.order", "sentence.embed.weight"])
+def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
+    from safetensors.torch import load_file, save_file
+
+    for part in tiny_code.folder.iterdir():
+        (tmp_path / part.name).write_bytes(part.read_bytes())
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors[missing]
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(NotPrepared, match="cannot be loaded"):
+        Rewriter.load(str(tmp_path), epsilon=10)
+
+
+def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from dpbart.cli import cli
+
+    (tmp_path / "in.csv").write_text("who,text\nanna,a child\nben,a song\nanna,a boat\n")
+    args = ["rewrite", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), "-e", "10", "--person-column", "who"]
+    done = CliRunner().invoke(cli, [*args, "--model", str(tiny_code.folder)])
+    assert done.exit_code == 0, done.stderr
+    text = (tmp_path / "out.csv.card.txt").read_text()
+    assert "of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts" in text
+    card = json.loads((tmp_path / "out.csv.card.json").read_text())
+    assert (card["noise"]["options_log2"], card["guarantee"]["delta"]) == (8, 0.0)
+    assert card["person"]["guarantee"]["epsilon"] == 20
+    assert CliRunner().invoke(cli, ["card", "verify", str(tmp_path / "out.csv.card.json")]).exit_code == 0
+
+
+# -- arithmetic coding ------------------------------------------------------------------------------------------------
+
+
+def frequencies(seed: int, tokens: int, rows: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return to_frequencies(random.dirichlet(np.full(tokens, 0.3), size=rows).astype(np.float32))
+
+
+def test_frequencies_are_whole_numbers_of_a_fixed_sum() -> None:
+    counts = frequencies(0, 300, 20)
+    assert counts.min() >= 1
+    assert (counts.sum(axis=1) == SCALE).all()
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 12), st.integers(1, 1024))
+def test_a_reader_follows_the_coder_as_far_as_the_bits_go(seed: int, tokens: int, length: int, bits: int) -> None:
+    counts = frequencies(seed, tokens, length)
+    edges = to_edges(counts)
+    text = np.random.default_rng(seed + 1).integers(tokens, size=length).tolist()
+    coder = TextCoder()
+    for place, token in enumerate(text):
+        coder.push(edges[place], token)
+    reader = TextReader(coder.code(bits), bits)
+    read = [reader.read(counts[place], edges[place]) for place in range(length)]
+    if bits > coder.spent + 2:
+        assert read == text
+    spent = [-np.log2(counts[place, token] / SCALE) for place, token in enumerate(text)]
+    decided = sum(np.cumsum(spent) + 4 < bits)  # tokens that the bits decide for certain
+    assert read[: max(0, decided - 1)] == text[: max(0, decided - 1)]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 70))
+def test_every_string_of_bits_can_be_read(seed: int, tokens: int, bits: int) -> None:
+    counts = frequencies(seed, tokens, 12)
+    edges = to_edges(counts)
+    reader = TextReader(seed % (1 << bits), bits)
+    for place in range(12):
+        assert 0 <= reader.read(counts[place], edges[place]) < tokens
+
+
+def test_a_number_that_is_no_code_is_refused() -> None:
+    with pytest.raises(ValueError, match="a code of 3 bits"):
+        TextReader(8, 3)
