@@ -72,7 +72,7 @@ def test_bleu_comes_with_its_signature(fruit: Path) -> None:
 def test_bleu_of_files_that_do_not_pair_is_refused(fruit: Path) -> None:
     done = run("evaluate", "bleu", fruit / "train.csv", fruit / "test.csv")
     assert done.exit_code == 1
-    assert "must have the same rows, got 36 in" in done.stderr
+    assert "must have the same number of rows, got 36 in" in done.stderr
 
 
 def test_downstream_prints_f1_and_its_controls(fruit: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_experiment_names_labels_that_do_not_fit(fruit: Path) -> None:
         '[[classifiers]]\nkind = "linear"\nname = "linear"\n'
     )
     done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out")
-    assert "fruit: in test but not in train, so never right: pear.\n" in done.stderr
+    assert "fruit: in test but not in train, so never predicted: pear.\n" in done.stderr
     assert "fruit: in train but not in test, so without an F1: plum.\n" in done.stderr
 
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate.classifiers.encoder import Labelling
+from dpbart.evaluate.classifiers.classifier import Prediction
 from dpbart.evaluate.classifiers.linear import LinearClassifier
-from dpbart.evaluate.data.parts import Labelled, Part, write_parts
-from dpbart.evaluate.experiment import rewriting
-from dpbart.evaluate.experiment.experiment import Experiment, Task
-from dpbart.evaluate.experiment.plan import Plan, read_plan
+from dpbart.evaluate.data.splits import LabelledText, LabelledTexts
+from dpbart.evaluate.data.tables import write_table
+from dpbart.evaluate.experiment.experiment import Experiment
+from dpbart.evaluate.experiment.plan import Plan
+from dpbart.evaluate.experiment.plan_file import read_plan
+from dpbart.evaluate.experiment.request import ExperimentRequest
 from dpbart.evaluate.experiment.results import Result, read_results, read_samples
 from dpbart.models.bundle import Bundle
+from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 
 CONFIG = """
@@ -43,20 +52,20 @@ def made_up(label: str, number: int) -> str:
     return f"the {'nurse' if number % 2 else 'baker'} number {number} sold the {label}"
 
 
-def write_table(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
+def write_fruit(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
     """Parquet with split, label, text: two labels, told by one word."""
     rows, number = [], 0
     for part, count in (("train", train), ("valid", valid), ("test", test)):
         for _ in range(count):
             label = ("apple", "boat")[number % 2]
-            rows.append((part, Labelled(label, made_up(label, number))))
+            rows.append((part, LabelledText(label, made_up(label, number))))
             number += 1
-    write_parts(file, rows)
+    write_table(file, rows)
 
 
 @pytest.fixture(autouse=True)
 def fruit(tmp_path: Path) -> None:
-    write_table(tmp_path / "fruit.parquet")
+    write_fruit(tmp_path / "fruit.parquet")
 
 
 @pytest.fixture
@@ -70,34 +79,39 @@ def written_plan(folder: Path, models: str, more: str = "") -> Plan:
 
 
 def run(plan: Plan, folder: Path) -> list[Result]:
-    return Experiment.prepare(Task(plan, folder, folder / "out")).run()
+    return Experiment.prepare(ExperimentRequest(plan, folder, folder / "out")).run()
+
+
+def rewritten_files(folder: Path) -> Iterator[Path]:
+    return (file for file in (folder / "out" / "rewritten").glob("*.parquet") if ".input" not in file.name)
 
 
 @pytest.fixture
-def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many texts each call of the rewriter had."""
-    calls: list[int] = []
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The originals that a rewriting was drawn for, one after the other."""
+    texts_drawn: list[str] = []
     real = Rewriter.rewrite
 
     def watch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        calls.append(len(texts))
-        return real(self, texts)
+        done = real(self, texts)
+        texts_drawn.extend(texts)
+        return done
 
     monkeypatch.setattr(Rewriter, "rewrite", watch)
-    return calls
+    return texts_drawn
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Part, Part, tuple[str, ...]]]:
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]:
     """What the classifier was given, call by call."""
-    calls: list[tuple[Part, Part, tuple[str, ...]]] = []
-    real = LinearClassifier.label
+    calls: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]] = []
+    real = LinearClassifier.predict
 
-    def watch(self: LinearClassifier, train: Part, valid: Part, texts: Sequence[str]) -> Labelling:
+    def watch(self: LinearClassifier, train: LabelledTexts, valid: LabelledTexts, texts: Sequence[str]) -> Prediction:
         calls.append((train, valid, tuple(texts)))
         return real(self, train, valid, texts)
 
-    monkeypatch.setattr(LinearClassifier, "label", watch)
+    monkeypatch.setattr(LinearClassifier, "predict", watch)
     return calls
 
 
@@ -130,7 +144,7 @@ def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> N
 
 
 def test_a_classifier_never_sees_an_original_train_text(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
+    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
 ) -> None:
     run(plan, tmp_path)
     held = pq.read_table(tmp_path / "fruit.parquet").to_pylist()
@@ -145,7 +159,7 @@ def test_a_classifier_never_sees_an_original_train_text(
 
 
 def test_the_control_has_other_labels_in_both_parts(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
+    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
 ) -> None:
     run(plan, tmp_path)
     real, control = trained[:2]
@@ -168,66 +182,102 @@ def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
 
 
 def test_a_second_run_computes_nothing(
-    plan: Plan, tmp_path: Path, rewritten: list[int], trained: list[tuple[Part, Part, tuple[str, ...]]]
+    plan: Plan, tmp_path: Path, drawn: list[str], trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
 ) -> None:
     first = run(plan, tmp_path)
-    assert (rewritten, len(trained)) == ([32, 32], 6)
+    assert (len(drawn), len(trained)) == (2 * 32, 6)
     assert run(plan, tmp_path) == first
-    assert (rewritten, len(trained)) == ([32, 32], 6)
+    assert (len(drawn), len(trained)) == (2 * 32, 6)
 
 
-def test_a_stopped_rewriting_goes_on_with_the_next_piece(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def end_at_once() -> NoReturn:
+    raise SystemExit(143)  # as on SIGTERM
+
+
+@pytest.mark.parametrize("stop", [press_ctrl_c, end_at_once])
+def test_no_text_is_drawn_twice_when_a_stopped_rewriting_continues(
+    plan: Plan, tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch, stop: Callable[[], None]
 ) -> None:
-    monkeypatch.setattr(rewriting, "PIECE", 10)  # 32 texts: 10, 10, 10, 2
-    calls: list[int] = []
-    real = Rewriter.rewrite
+    watched = Rewriter.rewrite
 
-    def stop_at_the_third(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        calls.append(len(texts))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(self, texts)
+    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+        if len(drawn) == plan.batch_size:
+            stop()
+        return watched(self, texts)
 
-    monkeypatch.setattr(Rewriter, "rewrite", stop_at_the_third)
-    with pytest.raises(KeyboardInterrupt):
-        run(plan, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Rewriter, "rewrite", stop_in_the_second_batch)
+        patch.setattr(commit, "PART_ROWS", 1)  # save every batch
+        with pytest.raises((Stopped, SystemExit)):
+            run(plan, tmp_path)
+    assert plan.batch_size <= len(drawn) <= 32
+    assert list((tmp_path / "out" / "rewritten").glob(".*.dpbart"))  # it did stop in the middle
     results = run(plan, tmp_path)
-    assert calls == [10, 10, 10, 10, 2, 10, 10, 10, 2]  # the third again, the first two not
     assert {r.error for r in results} == {None}
-    assert [file for file in (tmp_path / "out" / "rewritten").iterdir() if file.is_dir()] == []
+    assert set(Counter(drawn).values()) == {2}  # once with noise, once without
+    assert len(drawn) == 2 * 32
+    assert not list((tmp_path / "out" / "rewritten").glob(".*.dpbart"))
+
+
+def test_a_stopped_rewriting_with_other_settings_starts_over(
+    plan: Plan, tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch size changes no text, so it is not part of a cell's recipe; but a run must keep it."""
+    watched = Rewriter.rewrite
+
+    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+        return watched(self, texts) if not drawn else end_at_once()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "PART_ROWS", 1)
+        patch.setattr(Rewriter, "rewrite", stop_in_the_second_batch)
+        with pytest.raises(SystemExit):
+            run(plan, tmp_path)
+    assert {r.error for r in run(replace(plan, batch_size=8), tmp_path)} == {None}
 
 
 def test_another_recipe_is_another_cell(
     plan: Plan,
     tmp_path: Path,
-    rewritten: list[int],
-    trained: list[tuple[Part, Part, tuple[str, ...]]],
+    drawn: list[str],
+    trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]],
 ) -> None:
     run(plan, tmp_path)
-    write_table(tmp_path / "fruit.parquet", train=26)
+    write_fruit(tmp_path / "fruit.parquet", train=26)
     run(plan, tmp_path)
-    assert rewritten == [32, 32, 34, 34]
+    assert len(drawn) == 2 * 32 + 2 * 34
     assert len(trained) == 12
 
 
-def test_a_lost_file_is_made_anew(plan: Plan, tmp_path: Path, rewritten: list[int]) -> None:
+def test_a_lost_file_is_made_again(plan: Plan, tmp_path: Path, drawn: list[str]) -> None:
     run(plan, tmp_path)
-    next((tmp_path / "out" / "rewritten").glob("*.parquet")).unlink()
+    next(rewritten_files(tmp_path)).unlink()
     run(plan, tmp_path)
-    assert rewritten == [32, 32, 32]
+    assert len(drawn) == 3 * 32
 
 
-@pytest.mark.parametrize("lost", ["rewritten/*.parquet", "cells/*.json"])
-def test_texts_that_are_drawn_anew_are_learned_anew(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]], lost: str
+def test_classifiers_learn_again_from_texts_that_are_drawn_again(
+    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
 ) -> None:
     run(plan, tmp_path)
-    assert len(trained) == 6
-    file = next(f for f in (tmp_path / "out").glob(lost) if lost[0] == "r" or '"kind": "rewriting"' in f.read_text())
-    file.unlink()
+    next(rewritten_files(tmp_path)).unlink()
     run(plan, tmp_path)
-    assert len(trained) == 8  # a training and its control; the other rewriting and the original stay
+    assert len(trained) == 6 + 2  # a training and its control; the other rewriting and the original stay
+
+
+def test_lost_figures_are_measured_again_on_the_same_texts(
+    plan: Plan, tmp_path: Path, drawn: list[str], trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
+) -> None:
+    first = run(plan, tmp_path)
+    for file in (tmp_path / "out" / "cells").iterdir():
+        if '"kind": "rewriting"' in file.read_text():
+            file.unlink()
+    assert run(plan, tmp_path) == first
+    assert (len(drawn), len(trained)) == (2 * 32, 6)
 
 
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_path: Path) -> None:
@@ -242,11 +292,11 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_pa
 def test_a_training_that_fails_is_recorded_and_tried_again(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> Labelling:
+    def broken(*_: object) -> Prediction:
         raise RuntimeError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LinearClassifier, "label", broken)
+        patch.setattr(LinearClassifier, "predict", broken)
         assert {r.error for r in run(plan, tmp_path)} == {"RuntimeError: no memory"}
     assert any('"error": "RuntimeError: no memory"' in f.read_text() for f in (tmp_path / "out" / "cells").iterdir())
     assert {r.error for r in run(plan, tmp_path)} == {None}
@@ -280,10 +330,10 @@ epsilons = [inf]
 
 def test_other_data_than_the_papers_stop_before_any_work(tiny: Bundle, tmp_path: Path) -> None:
     plan = written_plan(tmp_path, f'"{tiny.folder}"')
-    write_table(tmp_path / "snips.parquet")
+    write_fruit(tmp_path / "snips.parquet")
     (tmp_path / "plan.toml").write_text((tmp_path / "plan.toml").read_text().replace("fruit", "snips"))
     plan = read_plan(str(tmp_path / "plan.toml"))
     with pytest.raises(BadTable, match="not the paper's 'snips'"):
         run(plan, tmp_path)
     assert not (tmp_path / "out").exists()
-    Experiment.prepare(Task(plan, tmp_path, tmp_path / "out", allow_different=True))
+    Experiment.prepare(ExperimentRequest(plan, tmp_path, tmp_path / "out", allow_different=True))
