@@ -18,11 +18,12 @@ import torch
 from make_models import DELTA, surprise
 
 from dpbart import Rewriter
-from dpbart.models.bart import SplitBart
+from dpbart.channels.columns import Columns
 from dpbart.models.bundle import Bundle
-from dpbart.models.pruning import Columns, importance
+from dpbart.models.halves import SplitBart
 from dpbart.prepare import noisy
 from dpbart.prepare.corpus import CorpusFile, find_corpus, held_out_texts
+from dpbart.prepare.importance import importance
 from dpbart.prepare.training import Ids
 
 EPSILONS = (100, 250, 500, 1000, 2500)

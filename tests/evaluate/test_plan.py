@@ -61,7 +61,7 @@ def plan_file(tmp_path: Path) -> Path:
             'name = "linear"\nmechanisms = ["laplac"]',
             "names 'laplac', which is not in the experiment",
         ),
-        ('name = "gaussian"', 'name = "none"', "mechanism must be one of gaussian, laplace"),
+        ('name = "gaussian"', 'name = "none"', "epsilon must be left out with the mechanism 'none'"),
         ("delta = 1e-3", "delta = 1e-3\ntrain = 0", "train of 'fruit' must be at least 1 text"),
         ("[[data]]", "[data]", "must be tables"),
         ("models =", "models", "is not TOML"),

@@ -141,7 +141,7 @@ def test_the_clip_names_itself_in_the_recipe() -> None:
     latent = np.zeros((1, 4))
     assert [clip.clip(latent).clip for clip in CLIPS] == ["value:0.1", "l2:5", "l1:5"]
     assert CLIPS[0].clip(latent).sensitivity == CLIPS[0].sensitivity(4)
-    assert CLIPS[0].clip(np.zeros((3, 2, 5))).entries == 10
+    assert CLIPS[0].clip(np.zeros((3, 2, 5))).bounds.entries == 10
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan, math.inf, 1e-13])

@@ -11,17 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.budget.composition import EXACT, ONE, SUM, Release, compose, exactly, minus, written
+from dpbart.privacy.budget.composition import EXACT, ONE, SUM, Release, compose
 from dpbart.privacy.calibration import gaussian_delta, gaussian_epsilon
-from dpbart.privacy.mechanisms import Gaussian, Laplace, NonPrivate
+from dpbart.privacy.clipping import Bounds, ByValue
+from dpbart.privacy.decimals import exactly, minus, written
+from dpbart.privacy.event import Event
+from dpbart.privacy.mechanisms import Gaussian, Laplace, NoiseMechanism, NonPrivate
+
+BOUNDS = Bounds("value:1", 4, ByValue(1.0).sensitivity(4))
+
+
+def release(mechanism: NoiseMechanism) -> Release:
+    return Release((mechanism.facts(BOUNDS).event,))
+
+
+def multiplier(release: Release) -> float:
+    (event,) = release.events
+    assert event.parameter is not None
+    return event.parameter
 
 
 def gaussian(epsilon: float, delta: float = 1e-5) -> Release:
-    return Release.of(Gaussian(epsilon, delta), private=True)
+    return release(Gaussian(epsilon, delta))
 
 
 def laplace(epsilon: float) -> Release:
-    return Release.of(Laplace(epsilon), private=True)
+    return release(Laplace(epsilon))
 
 
 def test_a_tenth_ten_times_is_one() -> None:
@@ -43,10 +58,9 @@ def test_gaussian_releases_cost_at_most_their_sum(epsilon: float, delta: float, 
 
 @given(st.floats(0.01, 3000), st.floats(1e-12, 1e-3), st.integers(2, 500))
 def test_k_gaussians_are_one_with_the_root_of_k_times_the_reach(epsilon: float, delta: float, count: int) -> None:
-    release = gaussian(epsilon, delta)
-    composed = compose({release: count})
-    assert release.multiplier is not None
-    held = gaussian_delta(sigma=release.multiplier / count**0.5, epsilon=float(composed.epsilon))
+    one = gaussian(epsilon, delta)
+    composed = compose({one: count})
+    held = gaussian_delta(sigma=multiplier(one) / count**0.5, epsilon=float(composed.epsilon))
     assert held <= float(composed.delta) * (1 + 1e-9)
 
 
@@ -55,9 +69,8 @@ def test_k_gaussians_are_one_with_the_root_of_k_times_the_reach(epsilon: float, 
 def test_the_exact_rule_agrees_with_dp_accounting(epsilons: tuple[float, ...], counts: tuple[int, ...]) -> None:
     spent = {gaussian(epsilon): count for epsilon, count in zip(epsilons, counts, strict=True)}
     accountant = PLDAccountant(value_discretization_interval=1e-3)
-    for release, count in spent.items():
-        assert release.multiplier is not None
-        accountant.compose(GaussianDpEvent(release.multiplier), count)
+    for one, count in spent.items():
+        accountant.compose(GaussianDpEvent(multiplier(one)), count)
     composed = compose(spent)
     assert composed.rule == EXACT
     assert float(composed.epsilon) == pytest.approx(accountant.get_epsilon(float(composed.delta)), rel=5e-3)
@@ -65,9 +78,8 @@ def test_the_exact_rule_agrees_with_dp_accounting(epsilons: tuple[float, ...], c
 
 def test_mixed_releases_are_never_promised_below_dp_accounting() -> None:
     first, second = gaussian(1.0), laplace(0.5)
-    assert first.multiplier is not None
     accountant = PLDAccountant(value_discretization_interval=1e-3)
-    accountant.compose(GaussianDpEvent(first.multiplier), 8)
+    accountant.compose(GaussianDpEvent(multiplier(first)), 8)
     accountant.compose(LaplaceDpEvent(1 / 0.5), 4)
     composed = compose({first: 8, second: 4})
     assert accountant.get_epsilon(float(composed.delta)) <= float(composed.epsilon) < 8 * 1 + 4 * 0.5
@@ -75,13 +87,13 @@ def test_mixed_releases_are_never_promised_below_dp_accounting() -> None:
 
 def test_the_label_beside_normal_noise_is_added() -> None:
     text = gaussian(1.0)
-    both = Release(text.epsilon + 2, text.delta, text.multiplier, beside=Decimal(2))
+    both = Release((*text.events, Event("response", Decimal(2), Decimal(0), 1.0)))
     assert compose({both: 10}).epsilon == compose({text: 10}).epsilon + 20
 
 
 def test_nothing_is_promised_beside_a_release_without_noise() -> None:
-    nothing = Release.of(NonPrivate(), private=True)
-    assert Release.of(Gaussian(1, 1e-5), private=False) == nothing
+    nothing = release(NonPrivate())
+    assert Gaussian(1, 1e-5).facts(BOUNDS).replayed().event.epsilon.is_infinite()
     assert compose({nothing: 1, gaussian(1.0): 5}).rule == SUM
     assert not compose({nothing: 1, gaussian(1.0): 5}).guarantee.private
 

@@ -15,22 +15,15 @@ from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import gaussian_delta
 from dpbart.privacy.clipping import ByNorm, ByValue, Clip, Clipped, Sensitivity
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.mechanisms import (
-    MECHANISMS,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    NonPrivate,
-    PrivateLatent,
-    make_mechanism,
-)
+from dpbart.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, NoiseMechanism, NonPrivate, make_noise
+from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy, Words, grid_for
 
-NOISY: list[Mechanism] = [Gaussian(epsilon=250, delta=1e-5), Laplace(epsilon=250)]
-ALL: list[Mechanism] = [*NOISY, NonPrivate()]
+NOISY: list[NoiseMechanism] = [Gaussian(epsilon=250, delta=1e-5), Laplace(epsilon=250)]
+ALL: list[NoiseMechanism] = [*NOISY, NonPrivate()]
 CLIPS: list[Clip] = [ByValue(0.1), ByNorm(5.0), ByNorm(5.0, order=1)]
 each_noise = pytest.mark.parametrize("mechanism", NOISY, ids=["gaussian", "laplace"])
-each_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=MECHANISMS)
+each_mechanism = pytest.mark.parametrize("mechanism", ALL, ids=[each.name for each in ALL])
 each_clip = pytest.mark.parametrize("clip", CLIPS, ids=["value", "l2", "l1"])
 
 Floats = npt.NDArray[np.float64]
@@ -46,11 +39,11 @@ class NoNoise:
 
 
 class TestEveryMechanism:
-    """The contract of `Mechanism`."""
+    """The contract of `NoiseMechanism`."""
 
     @each_mechanism
     @each_clip
-    def test_a_private_latent_has_the_shape_of_the_clipped_one(self, mechanism: Mechanism, clip: Clip) -> None:
+    def test_a_private_latent_has_the_shape_of_the_clipped_one(self, mechanism: NoiseMechanism, clip: Clip) -> None:
         clipped = clip.clip(np.ones((2, 3, 4), dtype=np.float32))
         private = mechanism.privatize(clipped, SystemEntropy())
         assert private.values.shape == (2, 3, 4)
@@ -58,17 +51,17 @@ class TestEveryMechanism:
         assert private.guarantee == mechanism.guarantee
 
     @each_mechanism
-    def test_a_replayed_latent_is_equal_and_says_not_private(self, mechanism: Mechanism) -> None:
+    def test_a_replayed_latent_is_equal_and_says_not_private(self, mechanism: NoiseMechanism) -> None:
         clipped = ByValue(0.1).clip(np.ones((2, 50)))
         first, second = (mechanism.privatize(clipped, ReplaySeed(5)) for _ in range(2))
         assert np.array_equal(first.values, second.values)
         assert not first.guarantee.private
         assert str(first.guarantee) == "NOT PRIVATE (epsilon infinite)"
-        assert first.recipe.endswith("|NOT PRIVATE")
+        assert first.facts.recipe.endswith("|NOT PRIVATE")
 
     @each_mechanism
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, 0.0])
-    def test_a_broken_row_takes_the_same_path(self, mechanism: Mechanism, value: float) -> None:
+    def test_a_broken_row_takes_the_same_path(self, mechanism: NoiseMechanism, value: float) -> None:
         for clip in CLIPS:
             private = mechanism.privatize(clip.clip(np.full((2, 8), value)), SystemEntropy())
             assert np.all(np.isfinite(private.values))
@@ -77,18 +70,18 @@ class TestEveryMechanism:
             assert isinstance(mechanism, NonPrivate) or np.unique(private.values).size > 10
 
     @each_mechanism
-    def test_an_empty_batch_gives_an_empty_batch(self, mechanism: Mechanism) -> None:
+    def test_an_empty_batch_gives_an_empty_batch(self, mechanism: NoiseMechanism) -> None:
         assert mechanism.privatize(ByValue(0.1).clip(np.zeros((0, 4))), SystemEntropy()).values.shape == (0, 4)
 
     @each_mechanism
-    def test_a_mechanism_is_made_by_its_name(self, mechanism: Mechanism) -> None:
+    def test_a_mechanism_is_made_by_its_name(self, mechanism: NoiseMechanism) -> None:
         epsilon = None if mechanism.name == "none" else 250.0
-        assert make_mechanism(mechanism.name, epsilon=epsilon, delta=1e-5) == mechanism
+        assert make_noise(mechanism.name, epsilon=epsilon, delta=1e-5) == mechanism
 
 
 def test_a_recipe_says_how_the_latent_was_made() -> None:
     clipped = ByValue(0.1).clip(np.zeros((1, 4)))
-    assert [m.privatize(clipped, SystemEntropy()).recipe for m in ALL] == [
+    assert [m.privatize(clipped, SystemEntropy()).facts.recipe for m in ALL] == [
         "mech:gaussian|eps:250|delta:1e-05|clip:value:0.1",
         "mech:laplace|eps:250|delta:0|clip:value:0.1",
         "mech:none|eps:inf|delta:0|clip:value:0.1|NOT PRIVATE",
@@ -118,7 +111,7 @@ def test_adepts_published_laplace_scale_is_too_small() -> None:
 
 @each_noise
 @each_clip
-def test_noise_has_the_stated_scale(mechanism: Mechanism, clip: Clip) -> None:
+def test_noise_has_the_stated_scale(mechanism: NoiseMechanism, clip: Clip) -> None:
     clipped = clip.clip(np.zeros((40, 1000)))
     noise = mechanism.privatize(clipped, ReplaySeed(11)).values.astype(np.float64)
     scale, count = mechanism.noise_scale(clipped.sensitivity), noise.size
@@ -129,7 +122,7 @@ def test_noise_has_the_stated_scale(mechanism: Mechanism, clip: Clip) -> None:
 
 
 @each_noise
-def test_noise_is_fresh_for_every_entry_and_every_release(mechanism: Mechanism) -> None:
+def test_noise_is_fresh_for_every_entry_and_every_release(mechanism: NoiseMechanism) -> None:
     clipped = ByValue(0.1).clip(np.zeros((30, 30)))
     first, second = (mechanism.privatize(clipped, SystemEntropy()).values for _ in range(2))
     assert np.mean(first == second) < 0.05  # 0.25 of the 900 are equal by chance, 45 never
@@ -137,7 +130,7 @@ def test_noise_is_fresh_for_every_entry_and_every_release(mechanism: Mechanism) 
     assert abs(np.corrcoef(first[1:].ravel(), first[:-1].ravel())[0, 1]) < error
 
 
-def on_grid(mechanism: Mechanism, clipped: Clipped) -> Floats:
+def on_grid(mechanism: NoiseMechanism, clipped: Clipped) -> Floats:
     """What is added to: the latent on its grid, as the mechanism sees it, read off through a noise of 0."""
     return mechanism.privatize(clipped, NoNoise()).values.astype(np.float64)
 
@@ -171,7 +164,7 @@ def test_the_grid_never_moves_two_documents_farther_apart_than_stated(
 
 
 @each_noise
-def test_every_released_value_lies_on_the_grid(mechanism: Mechanism) -> None:
+def test_every_released_value_lies_on_the_grid(mechanism: NoiseMechanism) -> None:
     clipped = ByValue(0.1).clip(np.random.default_rng(0).normal(size=(20, 30)))
     grid = grid_for(scale=mechanism.noise_scale(clipped.sensitivity), typical=0.1)
     steps = mechanism.privatize(clipped, SystemEntropy()).values.astype(np.float64) / grid
@@ -198,7 +191,7 @@ class WeakLaplace(Laplace):
         return 0.8 * super().noise_scale(sensitivity)
 
 
-def provable_delta(mechanism: Mechanism, *, entries: int, epsilon: float, cut: float, seed: int) -> float:
+def provable_delta(mechanism: NoiseMechanism, *, entries: int, epsilon: float, cut: float, seed: int) -> float:
     """A lower bound on delta that holds with probability 1 - DOUBT, from all +C against all -C."""
     entropy = ReplaySeed(seed)
 
@@ -219,7 +212,7 @@ def test_an_honest_gaussian_passes_the_audit_and_a_weaker_one_is_caught(entries:
     honest, weak, delta = Gaussian(epsilon, 0.01), WeakGaussian(epsilon, 0.01), 0.01
     far = ByValue(0.5).sensitivity(entries)
 
-    def found(mechanism: Mechanism) -> float:
+    def found(mechanism: NoiseMechanism) -> float:
         # The most telling place to look: where the likelihood ratio is exp(epsilon).
         cut = mechanism.noise_scale(far) ** 2 * epsilon / far.l2
         return provable_delta(mechanism, entries=entries, epsilon=epsilon, cut=cut, seed=1)
@@ -289,21 +282,51 @@ def test_the_baseline_clips_adds_nothing_and_says_so() -> None:
     assert NonPrivate().noise_scale(clipped.sensitivity) == 0.0
 
 
-def test_nobody_but_a_mechanism_makes_a_private_latent() -> None:
-    values = np.zeros((1, 2), dtype=np.float32)
-    with pytest.raises(BadParameter, match="a PrivateLatent must be made by a mechanism"):
-        PrivateLatent(values, Guarantee(1.0, 0.0), "mech:laplace")
+def test_nobody_but_a_mechanism_makes_a_private_value() -> None:
     made = NonPrivate().privatize(ByValue(0.1).clip(np.zeros((1, 2))), SystemEntropy())
-    with pytest.raises(BadParameter, match="a PrivateLatent must be made by a mechanism"):
-        dataclasses.replace(made, guarantee=Guarantee(1.0, 0.0))
+    with pytest.raises(BadParameter, match="a Private value must be made by a mechanism"):
+        Private(made.values, made.facts)
+    better = dataclasses.replace(made.facts, guarantee=Guarantee(1.0, 0.0))
+    with pytest.raises(BadParameter, match="a Private value must be made by a mechanism"):
+        dataclasses.replace(made, facts=better)
 
 
 @each_mechanism
-def test_post_processing_keeps_the_promise(mechanism: Mechanism) -> None:
+def test_post_processing_keeps_the_promise(mechanism: NoiseMechanism) -> None:
     private = mechanism.privatize(ByValue(0.1).clip(np.zeros((1, 2))), SystemEntropy())
-    wider = private.post_processed(np.pad(private.values, ((0, 0), (0, 3))))
+    wider = private.post_processed(np.pad(private.values, ((0, 0), (0, 3))), recipe="kept:2/5")
     assert wider.values.shape == (1, 5)
-    assert (wider.guarantee, wider.recipe) == (private.guarantee, private.recipe)
+    assert wider.guarantee == private.guarantee
+    assert wider.facts == private.facts.noted("kept:2/5")
+
+
+@each_mechanism
+def test_a_private_value_carries_the_facts_that_were_planned(mechanism: NoiseMechanism) -> None:
+    """Nobody computes them a second time: what a card says is what the value was made with."""
+    clipped = ByValue(0.1).clip(np.zeros((2, 3, 4)))
+    facts = mechanism.facts(clipped.bounds)
+    assert mechanism.privatize(clipped, SystemEntropy()).facts == facts
+    assert mechanism.privatize(clipped, ReplaySeed(1)).facts == facts.replayed()
+    assert facts.figures["scale"] == mechanism.noise_scale(clipped.sensitivity)
+    assert facts.figures["entries"] == 12
+
+
+@each_noise
+def test_a_card_check_tells_enough_noise_from_too_little(mechanism: NoiseMechanism) -> None:
+    facts = mechanism.facts(ByValue(0.1).clip(np.zeros((1, 50))).bounds)
+    assert mechanism.holds(facts.figures, facts.guarantee)
+    assert not mechanism.holds({**facts.figures, "scale": 0.99 * float(facts.figures["scale"])}, facts.guarantee)
+    event = mechanism.event_of(facts.figures, facts.guarantee)
+    assert (event.mechanism, event.epsilon, event.delta) == (
+        facts.event.mechanism,
+        facts.event.epsilon,
+        facts.event.delta,
+    )
+    assert event.parameter == pytest.approx(facts.event.parameter)
+
+
+def test_every_mechanism_is_in_the_family_under_its_own_name() -> None:
+    assert {name: each.name for name, each in MECHANISMS.items()} == {name: name for name in MECHANISMS}
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
@@ -314,12 +337,12 @@ def test_post_processing_keeps_the_promise(mechanism: Mechanism) -> None:
         (math.nan, "epsilon must be greater than 0, got nan."),
         (math.inf, "epsilon must be at most 100000, got inf."),
         (0.001, "epsilon must be at least 0.01, got 0.001."),
-        (None, "epsilon must be given with the mechanism "),
+        (None, "epsilon must be given, got none."),
     ],
 )
 def test_a_budget_out_of_range_is_refused(name: str, epsilon: float | None, message: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        make_mechanism(name, epsilon=epsilon, delta=1e-5)
+        make_noise(name, epsilon=epsilon, delta=1e-5)
     assert str(refused.value).startswith(message)
 
 
@@ -330,11 +353,13 @@ def test_a_gaussian_without_delta_is_refused(delta: float) -> None:
 
 
 def test_an_unknown_mechanism_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadParameter, match="mechanism must be one of gaussian, laplace, none, got 'staircase'"):
-        make_mechanism("staircase", epsilon=1.0, delta=1e-5)
+    with pytest.raises(
+        BadParameter, match="mechanism must be one of response, gaussian, laplace, none, got 'staircase'"
+    ):
+        make_noise("staircase", epsilon=1.0, delta=1e-5)
 
 
 def test_a_budget_for_no_noise_is_refused() -> None:
     with pytest.raises(BadParameter, match="epsilon must be left out with the mechanism 'none', got 250"):
-        make_mechanism("none", epsilon=250.0, delta=1e-5)
-    assert make_mechanism("none", epsilon=math.inf, delta=1e-5) == NonPrivate()
+        make_noise("none", epsilon=250.0, delta=1e-5)
+    assert make_noise("none", epsilon=math.inf, delta=1e-5) == NonPrivate()

@@ -1,4 +1,4 @@
-"""Randomised response: its probabilities, exactly, and what a label outside the set does."""
+"""Randomised response: its probabilities, exactly, and what a value outside the set does."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import beta
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.response import RandomizedResponse
-from dpbart.privacy.sampling import SystemEntropy, Words
+from dpbart.privacy.mechanisms import Response
+from dpbart.privacy.sampling import ReplaySeed, SystemEntropy, Words
 
 RUNS = 20_000
-DOUBT = 1e-8  # chance that a sound mechanism fails for a label; its bits are new in every run, so far below a test's
+DOUBT = 1e-8  # chance that a sound mechanism fails for a value; its bits are new in every run, so far below a test's
 
 
 class Script:
@@ -31,55 +31,151 @@ class Script:
         return np.array(taken, dtype=np.uint64)
 
 
-def shares(epsilon: float, labels: tuple[str, ...], given: str) -> dict[str, tuple[float, float]]:
-    """Bounds on the probability of each label that hold with probability 1 - DOUBT (Clopper and Pearson)."""
-    drawn = Counter(RandomizedResponse(epsilon, labels).randomize([given] * RUNS, SystemEntropy()))
-    return {
-        label: (
-            float(beta.ppf(DOUBT / 2, drawn[label], RUNS - drawn[label] + 1)) if drawn[label] else 0.0,
-            float(beta.ppf(1 - DOUBT / 2, drawn[label] + 1, RUNS - drawn[label])),
+class Counting(ReplaySeed):
+    """Remembers how many words were asked for, call by call."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[int] = []
+
+    def words(self, count: int) -> Words:
+        self.asked.append(count)
+        return super().words(count)
+
+
+def shares(response: Response, given: int) -> list[tuple[float, float]]:
+    """Bounds on the probability of each value that hold with probability 1 - DOUBT (Clopper and Pearson)."""
+    drawn = Counter(response.privatize([given] * RUNS, SystemEntropy()).values)
+    return [
+        (
+            float(beta.ppf(DOUBT / 2, drawn[value], RUNS - drawn[value] + 1)) if drawn[value] else 0.0,
+            float(beta.ppf(1 - DOUBT / 2, drawn[value] + 1, RUNS - drawn[value])),
         )
-        for label in labels
-    }
+        for value in range(response.options)
+    ]
 
 
-@pytest.mark.parametrize(("epsilon", "labels"), [(1.0, ("a", "b")), (2.0, ("a", "b", "c", "d", "e"))])
-def test_the_truth_comes_out_as_often_as_it_should(epsilon: float, labels: tuple[str, ...]) -> None:
-    weight = math.exp(epsilon) + len(labels) - 1
-    for label, (low, high) in shares(epsilon, labels, "b").items():
-        assert low <= (math.exp(epsilon) if label == "b" else 1) / weight <= high
+@pytest.mark.parametrize(("epsilon", "options"), [(1.0, 2), (2.0, 5), (2.0, 8)])
+def test_the_truth_comes_out_as_often_as_it_should(epsilon: float, options: int) -> None:
+    weight = math.exp(epsilon) + options - 1
+    for value, (low, high) in enumerate(shares(Response(epsilon, options), 1)):
+        assert low <= (math.exp(epsilon) if value == 1 else 1) / weight <= high
 
 
-def test_a_label_outside_the_set_comes_out_as_any() -> None:
-    for low, high in shares(3.0, ("a", "b", "c"), "none of them").values():
-        assert low <= 1 / 3 <= high
+def test_a_value_outside_the_set_comes_out_as_any() -> None:
+    for given in (-1, 3, 1 << 80):
+        for low, high in shares(Response(3.0, 3), given):
+            assert low <= 1 / 3 <= high
+
+
+def audited_epsilon(response: Response) -> float:
+    """A lower bound on what it spends, from how often 1 comes out for 1 and for 0."""
+    return math.log(shares(response, 1)[1][0] / shares(response, 0)[1][1])
+
+
+class Weak(Response):
+    """Keeps the truth as often as an epsilon a third larger would."""
+
+    def _edge(self, bits: int) -> tuple[int, int]:
+        return Response(self.epsilon * 4 / 3, self.options)._edge(bits)
+
+
+def test_an_honest_response_passes_the_audit_and_a_weaker_one_is_caught() -> None:
+    assert audited_epsilon(Response(1.5, 4)) <= 1.5
+    assert audited_epsilon(Weak(1.5, 4)) > 1.5
+
+
+@pytest.mark.parametrize("options", [2, 3, 7, 1 << 10, 1 << 11, 1 << 64, 1 << 140, 1 << 1024])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0, 100.0, 1000.0])
+def test_the_integer_thresholds_have_a_ratio_of_e_to_the_epsilon(epsilon: float, options: int) -> None:
+    """The truth comes out with g + (1 - g) / k and another value with (1 - g) / k: exactly e^epsilon apart."""
+    bits = 4096
+    low, high = Response(epsilon, options)._edge(bits)
+    with mpmath.workprec(bits + 2000):
+        for edge, side in ((low, 1), (high + 1, -1)):
+            kept = mpmath.mpf(edge) / mpmath.mpf(2) ** bits
+            ratio = (kept + (1 - kept) / options) / ((1 - kept) / options)
+            exact = mpmath.exp(mpmath.mpf(epsilon))
+            assert side * (exact - ratio) >= 0  # the true g lies between the two edges
+            assert abs(ratio / exact - 1) < mpmath.mpf(2) ** -500
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
 def test_the_edge_is_decided_exactly(epsilon: float) -> None:
     """Words around g, and further words around its next bits, against 100 digits."""
-    response = RandomizedResponse(epsilon, ("a", "b", "c"))
+    response = Response(epsilon, 3)
     with mpmath.workdps(100):
         kept = (mpmath.exp(mpmath.mpf(epsilon)) - 1) / (mpmath.exp(mpmath.mpf(epsilon)) + 2)
         edge = int(mpmath.floor(kept * 2**128))
     high, low = edge >> 64, edge & (2**64 - 1)
-    assert response._keeps(high - 1, Script())
-    assert not response._keeps(high + 1, Script())
-    assert response._keeps(high, Script(low - 1))
-    assert not response._keeps(high, Script(low + 1))
+    assert response._keeps(1, Script(high - 1))[0]
+    assert not response._keeps(1, Script(high + 1))[0]
+    assert response._keeps(1, Script(high, low - 1))[0]
+    assert not response._keeps(1, Script(high, low + 1))[0]
 
 
 def test_a_huge_epsilon_still_leaves_a_chance() -> None:
     """g is below 1, however near: a word of ones decides nothing, and further words are drawn."""
-    script = Script(2**64 - 1, 2**64 - 1, 5)
-    assert RandomizedResponse(100_000.0, ("a", "b"))._keeps(2**64 - 1, script)
+    script = Script(2**64 - 1, 2**64 - 1, 2**64 - 1, 5)
+    assert Response(100_000.0, 2)._keeps(1, script)[0]
     assert script.left == []
 
 
+@pytest.mark.parametrize("options", [2, 3, 5, 1 << 11, 1 << 64, 1 << 65, 1 << 1024])
+def test_unrelated_values_are_evenly_spread_over_the_whole_set(options: int) -> None:
+    drawn = Response(1.0, options)._uniform(4000, SystemEntropy())
+    assert all(0 <= value < options for value in drawn)
+    below = sum(2 * value < options for value in drawn) / 4000  # a share of 1/2, or 2/3 of 3 and 3/5 of 5
+    share = ((options + 1) // 2) / options
+    assert below == pytest.approx(share, abs=6 * math.sqrt(0.25 / 4000))  # six standard errors: 2e-9
+
+
+def test_numbers_beyond_the_last_whole_multiple_are_drawn_again() -> None:
+    script = Script(2**64 - 1, 2**64 - 1, 4, 0)  # little end first: 2^128 - 1 is a multiple of 3, 2^128 is not
+    assert Response(1.0, 5)._uniform(1, script) == [4]
+    assert script.left == []
+
+
+def test_every_value_takes_the_same_words() -> None:
+    """What a value is does not show in what is drawn for it."""
+    asked = []
+    for value in (0, 2047, -1, 1 << 90):
+        entropy = Counting(3)
+        Response(10.0, 1 << 11).privatize([value] * 7, entropy)
+        asked.append(entropy.asked)
+    assert asked == [[7, 7]] * 4
+
+
+@pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (4.0, 5), (10.0, 11), (50.0, 66), (100.0, 138), (200.0, 280)])
+def test_the_facts_are_those_of_the_theory(epsilon: float, bits: int) -> None:
+    response, facts = Response(epsilon, 1 << bits), Response(epsilon, 1 << bits).facts
+    with mpmath.workdps(200):
+        weight = mpmath.exp(epsilon) + 2**bits - 1
+        kept, other = mpmath.exp(epsilon) / weight, 1 / weight
+        passing = bits + kept * mpmath.log(kept, 2) + (1 - kept) * mpmath.log(other, 2)
+    assert response.kept == pytest.approx(float(kept), rel=1e-12)
+    assert facts.bits == pytest.approx(float(passing), rel=1e-9)
+    assert facts.right_of_two == pytest.approx(float(kept + (1 - kept - other) / 2), rel=1e-12)
+    assert (facts.guarantee.epsilon, facts.guarantee.delta) == (epsilon, 0.0)
+
+
+def test_the_capacity_at_epsilon_10_is_that_of_the_design() -> None:
+    assert Response(10.0, 1 << 11).bits == pytest.approx(9.6, abs=0.3)
+
+
+@pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (10.0, 11), (100.0, 140), (200.0, 40), (1000.0, 1024)])
+def test_a_card_that_keeps_more_than_epsilon_allows_fails_its_check(epsilon: float, bits: int) -> None:
+    facts = Response(epsilon, 1 << bits).facts
+    assert Response.holds(facts.figures, facts.guarantee)
+    if bits > 1.45 * epsilon - 8:  # else almost everything is kept anyway
+        more = {**facts.figures, "kept": min(1.0, 1.02 * float(facts.figures["kept"]))}
+        assert not Response.holds(more, facts.guarantee)
+
+
 @pytest.mark.parametrize(
-    ("epsilon", "labels", "message"),
-    [(0.0, ("a", "b"), "epsilon must be"), (1.0, ("a",), "at least two"), (1.0, ("a", "a"), "all different")],
+    ("epsilon", "options", "message"),
+    [(0.0, 2, "epsilon must be"), (1.0, 1, "options must be from 2"), (1.0, (1 << 1024) + 1, "options must be from 2")],
 )
-def test_nonsense_is_refused(epsilon: float, labels: tuple[str, ...], message: str) -> None:
+def test_nonsense_is_refused(epsilon: float, options: int, message: str) -> None:
     with pytest.raises(BadParameter, match=message):
-        RandomizedResponse(epsilon, labels)
+        Response(epsilon, options)

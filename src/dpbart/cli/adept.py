@@ -11,6 +11,7 @@ import click
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
 
 if TYPE_CHECKING:
+    from dpbart.models.latent import clip_of
     from dpbart.prepare.quality import Copies
 
 SHORT = 12  # words
@@ -80,7 +81,7 @@ def adept(
     if trained is None:
         return  # one of several processes: the first writes
     bundle = write_adept(trained, training, files, recipe, glove, out)
-    copies = Copier.load(bundle).copy(held_out, bundle.clip)
+    copies = Copier.load(bundle).copy(held_out, clip_of(bundle))
     figures = figures_of(copies)
     bundle.record(figures=figures)
     if as_json:

@@ -67,8 +67,8 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
         dpbart budget limit budgets.db 1000 --person anna
     """
     from dpbart.errors import BadParameter
-    from dpbart.privacy.budget.composition import exactly
     from dpbart.privacy.budget.ledger import EVERYBODY, Ledger
+    from dpbart.privacy.decimals import exactly
 
     try:
         most = None if epsilon == "none" else exactly(float(epsilon))
@@ -83,7 +83,7 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import written
+    from dpbart.privacy.decimals import written
 
     summary, everybody = ledger.summary(), ledger.limit()
     return {
@@ -98,7 +98,7 @@ def _all(ledger: Ledger) -> dict[str, object]:
 
 
 def _one(ledger: Ledger, person: str) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import minus, written
+    from dpbart.privacy.decimals import minus, written
 
     spent, most = ledger.spent(person), ledger.limit(person)
     left = most if most is None or spent is None else minus(most, spent.epsilon)
@@ -114,7 +114,7 @@ def _one(ledger: Ledger, person: str) -> dict[str, object]:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    from dpbart.privacy.budget.composition import written
+    from dpbart.privacy.decimals import written
 
     run = entry.run
     return {

@@ -23,45 +23,40 @@ def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, 
     \b
         dpbart noise --epsilon 500 --delta 1e-5 --length 20 --columns 182 --clip 0.1
     """
+    from dpbart.channels.columns import Columns, ColumnsChannel
     from dpbart.errors import BadParameter
     from dpbart.privacy.clipping import ByValue
-    from dpbart.privacy.meaning import right_of_many, right_of_two
-    from dpbart.privacy.mechanisms import make_mechanism
+    from dpbart.privacy.mechanisms import make_noise
 
     for name, value in (("length", length), ("columns", columns)):
         if value < 1:
             raise BadParameter(f"{name} must be at least 1, got {value}.")
-    chosen = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
-    sensitivity = ByValue(clip).sensitivity(entries=length * columns)
-    used = sensitivity.l2 if mechanism == "gaussian" else sensitivity.l1
-    scale, bits = chosen.noise_scale(sensitivity), chosen.bits(sensitivity)
-    two, many = right_of_two(chosen, sensitivity), right_of_many(chosen, sensitivity, candidates_log2=CANDIDATES_LOG2)
+    chosen = make_noise(mechanism, epsilon=epsilon, delta=delta)
+    channel = ColumnsChannel(Columns.all(columns), ByValue(clip), chosen, length)
+    facts, norm = channel.facts, chosen.norm
+    used, scale = float(facts.figures[f"sensitivity_{norm.lower()}"]), float(facts.figures["scale"])
+    two, many = facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2)
     if as_json:
         figures = {
             "mechanism": mechanism,
-            "epsilon": chosen.guarantee.epsilon,
-            "delta": chosen.guarantee.delta,
+            "epsilon": facts.guarantee.epsilon,
+            "delta": facts.guarantee.delta,
             "length": length,
             "columns": columns,
+            **facts.figures,
             "clip": clip,
-            "entries": length * columns,
             "sensitivity": used,
-            "sensitivity_l1": sensitivity.l1,
-            "sensitivity_l2": sensitivity.l2,
-            "scale": scale,
-            "bits": bits,
+            "bits": facts.bits,
             "right_of_two": two,
             "right_of_a_million": many,
         }
         click.echo(json.dumps(figures))
         return
-    kind = "standard deviation" if mechanism == "gaussian" else "scale"
-    click.echo(f"Guarantee    {chosen.guarantee} for one text")
-    click.echo(
-        f"Sensitivity  {used:.6f} ({'L2' if mechanism == 'gaussian' else 'L1'}) over {length * columns:,} entries"
-    )
-    click.echo(f"Noise        {kind} {scale:.6g} on entries of at most {clip:g}: {scale / clip:.3g} times the bound")
-    click.echo(f"Channel      at most {bits:.4g} bits of a text pass")
+    click.echo(f"Guarantee    {facts.guarantee} for one text")
+    click.echo(f"Sensitivity  {used:.6f} ({norm}) over {length * columns:,} entries")
+    times = f"{scale / clip:.3g} times the bound"
+    click.echo(f"Noise        {chosen.scale_name} {scale:.6g} on entries of at most {clip:g}: {times}")
+    click.echo(f"Channel      at most {facts.bits:.4g} bits of a text get through")
     click.echo("In words     Whoever knows that a text is one of two, equally likely, names the right one at most")
     click.echo(f"             {_percent(two)} of the time (50% is blind); one of a million, {_percent(many)}.")
 

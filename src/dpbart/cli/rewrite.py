@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import click
@@ -20,10 +19,8 @@ from dpbart import DEFAULT_MODEL
 @click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")
 @click.option(
     "--mechanism",
-    type=click.Choice(["gaussian", "laplace", "none"]),
-    default="gaussian",
-    show_default=True,
-    help="Kind of noise; 'none' is NOT PRIVATE.",
+    type=click.Choice(["response", "gaussian", "laplace", "none"]),
+    help="How a text is randomised; the model's own by default. 'none' is NOT PRIVATE.",
 )
 @click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
 @click.option("--label-column", help="Column that holds labels; needs --labels.")
@@ -69,7 +66,7 @@ def rewrite(
     epsilon: float | None,
     delta: float,
     model: str,
-    mechanism: str,
+    mechanism: str | None,
     text_column: str,
     label_column: str | None,
     labels: str | None,
@@ -104,14 +101,12 @@ def rewrite(
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
         cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
     """
-    from dpbart.errors import BadParameter
-    from dpbart.models.bundle import Bundle
-    from dpbart.privacy.mechanisms import make_mechanism
-    from dpbart.rewrite.job import plan
+    from dpbart.rewrite.job import rewrite_file
     from dpbart.rewrite.labels import read_label_set
-    from dpbart.rewrite.request import Task
+    from dpbart.rewrite.request import Request
+    from dpbart.rewrite.settings import Settings
 
-    task = Task(
+    request = Request(
         source,
         target,
         text_column=text_column,
@@ -129,36 +124,8 @@ def rewrite(
         person_budget=person_budget,
         ledger=ledger,
     )
-    if address is not None and engine != "ray":
-        raise BadParameter(f"an address must be one of a Ray cluster, got {address!r}. Pass --engine ray with it.")
-    noise = make_mechanism(mechanism, epsilon=epsilon, delta=delta)
-    Bundle.find(model)  # an unknown model is refused before a large file is read
-    job = plan(task, noise, private=replay_seed is None)
-
-    from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
-    from dpbart.rewrite.engines.processes import Engine, check_workers, choose_local
-    from dpbart.rewrite.rewriter import Rewriter
-
-    make = partial(
-        Rewriter.load,
-        model,
-        epsilon=epsilon,
-        delta=delta,
-        mechanism=mechanism,
-        length=length,
-        beams=beams,
-        batch_size=batch_size,
-    )
-    rewriter = make(entropy=SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed))
-    where: Engine
-    if engine == "ray":
-        from dpbart.rewrite.engines.on_ray import OnRay
-
-        check_workers(workers or 2, rewriter)
-        where = OnRay(make, workers, address)
-    else:
-        where = choose_local(rewriter, make, workers=workers, rows=job.rows)
-    done = job.run(rewriter, where)
+    settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
+    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
-    if task.card_file is not None:
-        click.echo(f"Privacy card: {task.card_file}", err=True)
+    if request.card_file is not None:
+        click.echo(f"Privacy card: {request.card_file}", err=True)

@@ -1,13 +1,28 @@
-"""BART cut in two: a latent of one row for each position of the text."""
+"""The family of BART: a latent of one row for each position of the text, clipped entry by entry."""
 
 from __future__ import annotations
 
-from transformers import BartForConditionalGeneration
+from typing import TYPE_CHECKING
 
-from dpbart.models.halves import Halves
+from dpbart.models.latent import LatentFamily
+from dpbart.privacy.clipping import ByValue
+
+if TYPE_CHECKING:
+    from dpbart.models.bundle import Bundle
+    from dpbart.models.halves import SplitBart
 
 
-class SplitBart(Halves):
-    """The two halves of one BART."""
+def load_bart(bundle: Bundle) -> SplitBart:
+    """Both halves of a BART; torch and transformers are imported here and not before."""
+    from dpbart.models.halves import SplitBart
 
-    model_class = BartForConditionalGeneration
+    return SplitBart.load(bundle.folder)
+
+
+BART = LatentFamily(
+    name="bart",
+    variants=("clv", "pr", "pr-plus"),
+    clip=ByValue,
+    positions=lambda length: length,
+    halves=load_bart,
+)

@@ -5,6 +5,7 @@ One door for all: a name that ships with the package, a directory, or a Hugging 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbart import __version__
+from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.files import digest_of
-from dpbart.models.pruning import Columns
-from dpbart.privacy.clipping import ByNorm, ByValue, Clip
+from dpbart.models.bart import BART
+from dpbart.models.families import FAMILIES
+from dpbart.models.model import Family
+from dpbart.privacy.clipping import ByValue
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,7 +29,6 @@ BUNDLED = Path(__file__).parent / "bundled"
 FACTS_FILE = "dpbart.json"
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 FORMAT = 1
-ADEPT = "adept"  # the variant, and the model_type of its config.json
 
 # Published BARTs whose clip is known: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
 KNOWN_CLIPS = {"facebook/bart-base": 0.1}
@@ -40,7 +43,7 @@ class ModelFacts:
     width: int  # columns of a latent before pruning
     clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
-    told: bool = False  # whether it is told its budget and the place of each row (models/told.py)
+    told: bool = False  # whether it is given public side information (channels/side_information.py)
     corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
     recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
     figures: dict[str, Any] = field(default_factory=dict)  # measured on held-out public text
@@ -112,40 +115,36 @@ class Bundle:
             )
         if not (folder / FACTS_FILE).is_file():
             return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
-        facts, (kind, width) = ModelFacts.read(folder / FACTS_FILE), _kind_and_width(folder)
-        if (facts.variant == ADEPT) != (kind == ADEPT):  # its latent would be clipped the wrong way
+        facts, config = ModelFacts.read(folder / FACTS_FILE), _Config.read(folder)
+        if facts.variant not in config.family.variants:  # its latent would be clipped the wrong way
             raise NotPrepared(
                 f"'{folder}' does not fit together: its variant is {facts.variant!r} (dpbart.json), "
-                f"but its model_type {kind!r} (config.json)."
+                f"but its model_type {config.family.name!r} (config.json)."
             )
-        if facts.width != width:
+        if facts.width != config.width:
             raise NotPrepared(
                 f"'{folder}' does not fit together: its columns are those of a model {facts.width} wide "
-                f"(dpbart.json), but its weights are {width} wide (config.json)."
+                f"(dpbart.json), but its weights are {config.width} wide (config.json)."
             )
         return cls(name, folder, facts)
 
-    @property
-    def clip(self) -> Clip:
-        """The bound that the model's latent is clipped to."""
-        if self.facts.clip is None:
-            raise NotPrepared(
-                f"'{self.name}' has no clip yet: every model's latent has its own scale. "
-                f"Measure it on public text and choose with: dpbart prepare clip --model {self.folder} --corpus FILES"
-            )
-        return ByNorm(self.facts.clip) if self.facts.variant == ADEPT else ByValue(self.facts.clip)
+    @cached_property
+    def family(self) -> Family:
+        """Which kind of model it is."""
+        return _Config.read(self.folder).family
 
-    def positions(self, length: int) -> int:
-        """Rows of the latent of a text of so many ids: ADePT's whole text is one."""
-        return 1 if self.facts.variant == ADEPT else length
+    @cached_property
+    def longest(self) -> int:
+        """Ids of a text that the model can read."""
+        return _Config.read(self.folder).longest
 
     def require_bart(self, why: str) -> None:
-        """Refuse an ADePT where only a BART will do."""
-        if self.facts.variant == ADEPT:
-            raise NotPrepared(f"'{self.name}' is an ADePT, but {why}")
+        """Refuse a model of another family where only a BART will do."""
+        if self.family is not BART:
+            raise NotPrepared(f"'{self.name}' is not a BART (model_type {self.family.name!r}), but {why}")
 
     def require_before_noise(self, why: str) -> None:
-        """Refuse a model trained under noise: it reads its latent only with all that it is told."""
+        """Refuse a model trained under noise: it reads its latent only together with its side information."""
         if self.facts.told:
             raise NotPrepared(f"'{self.name}' was trained under noise, and {why}")
 
@@ -166,6 +165,21 @@ class Bundle:
         """The beginning of the weights' SHA-256: which model exactly."""
         return digest_of(self.folder / "model.safetensors")[:12]
 
+    @property
+    def identity(self) -> str:
+        """Which model exactly, such as "mini@0123456789ab"."""
+        return f"{self.name}@{self.fingerprint}"
+
+    @cached_property
+    def files(self) -> str:
+        """The beginning of a SHA-256 over all that a model is besides its weights: its facts, tokenizer and config."""
+        facts = self.facts
+        used = (facts.variant, facts.length, facts.width, facts.clip, facts.kept, facts.told)
+        digest = hashlib.sha256(repr(used).encode())
+        for name in ("config.json", "tokenizer.json"):
+            digest.update((self.folder / name).read_bytes())
+        return digest.hexdigest()[:12]
+
 
 def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
     """Write a model directory, its weights in the precision they have; stopped on the way, it leaves no model."""
@@ -184,23 +198,33 @@ def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out:
 
 def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
     """Facts of a BART directory that was not made here: all columns, the paper's length."""
-    kind, width = _kind_and_width(folder)
-    if kind == ADEPT:
-        raise NotPrepared(f"'{folder}' is an ADePT, and its {FACTS_FILE} with the clip of its training is missing.")
-    return ModelFacts(variant="clv", length=length, width=width, clip=clip, recipe={"imported": source})
+    config = _Config.read(folder)
+    if config.family is not BART:
+        raise NotPrepared(f"'{folder}' is not a BART, and its {FACTS_FILE} with the facts of its training is missing.")
+    return ModelFacts(variant="clv", length=length, width=config.width, clip=clip, recipe={"imported": source})
 
 
-def _kind_and_width(folder: Path) -> tuple[str, int]:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind, width = config["model_type"], config.get("d_model")
-    except (ValueError, KeyError, TypeError) as error:
-        raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
-    if kind not in ("bart", ADEPT) or type(width) is not int:
-        raise NotPrepared(
-            f"'{folder}' is not a BART or an ADePT: config.json says model_type {kind!r}, d_model {width!r}."
-        )
-    return kind, width
+@dataclass(frozen=True)
+class _Config:
+    """What config.json says that matters before weights are loaded."""
+
+    family: Family
+    width: int  # columns of the latent
+    longest: int  # ids of a text
+
+    @classmethod
+    def read(cls, folder: Path) -> _Config:
+        try:
+            held = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            kind, width, longest = held["model_type"], held.get("d_model"), held.get("max_position_embeddings")
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
+        if kind not in FAMILIES or type(width) is not int or type(longest) is not int:
+            raise NotPrepared(
+                f"'{folder}' must be a model of the kind {' or '.join(FAMILIES)}; config.json says "
+                f"model_type {kind!r}, d_model {width!r}, max_position_embeddings {longest!r}."
+            )
+        return cls(FAMILIES[kind], width, longest)
 
 
 def bundled_names() -> list[str]:

@@ -1,6 +1,6 @@
 """A model cut in two at the encoder's output: ids to latent, and private latent to ids.
 
-The decoder is given the values of a `PrivateLatent` and nothing else: no mask, no length, no ids of the text.
+The decoder is given the values of a `Private` latent and nothing else: no mask, no length, no ids of the text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import BartForConditionalGeneration, GenerationConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging as transformers_logging
 
 from dpbart.errors import NotPrepared
 from dpbart.models.search import BeamSearch
-from dpbart.privacy.mechanisms import PrivateLatent
+from dpbart.privacy.mechanisms import Noised
 
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -70,7 +70,7 @@ class Halves:
         return values
 
     @torch.inference_mode()
-    def decode(self, private: PrivateLatent, search: BeamSearch, *, length: int) -> Ids:
+    def decode(self, private: Noised, search: BeamSearch, *, length: int) -> Ids:
         """Private latent (batch, positions, width) to ids (batch, at most length + 1)."""
         latent = torch.from_numpy(private.values).to(self.device)
         written = self.model.generate(
@@ -79,3 +79,9 @@ class Halves:
         )
         ids: Ids = written.cpu().numpy()
         return ids
+
+
+class SplitBart(Halves):
+    """The two halves of one BART."""
+
+    model_class = BartForConditionalGeneration

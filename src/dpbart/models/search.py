@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from transformers import GenerationConfig, PreTrainedModel
+from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel
 
 MOST_BEAMS = 100  # memory grows with beams times vocabulary
 
@@ -22,8 +24,7 @@ class BeamSearch:
     start_id: int | None = None  # the token before the first: the model's own, or a budget token
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beams <= MOST_BEAMS:
-            raise BadParameter(f"beams must be from 1 to {MOST_BEAMS}, got {self.beams}.")
+        check_beams(self.beams)
 
     @property
     def recipe(self) -> str:
@@ -33,6 +34,8 @@ class BeamSearch:
         )
 
     def config(self, model: PreTrainedModel, new_tokens: int) -> GenerationConfig:
+        from transformers import GenerationConfig  # slow to import: not before a model is loaded
+
         start = model.config.decoder_start_token_id if self.start_id is None else self.start_id
         several = {"early_stopping": self.early_stopping, "length_penalty": self.length_penalty}
         return GenerationConfig(
@@ -47,3 +50,9 @@ class BeamSearch:
             use_cache=model.config.use_cache,  # whether a step goes on from the last, or reads all again
             **(several if self.beams > 1 else {}),
         )
+
+
+def check_beams(beams: int) -> None:
+    """Refuse a width of search that makes no sense."""
+    if not 1 <= beams <= MOST_BEAMS:
+        raise BadParameter(f"beams must be from 1 to {MOST_BEAMS}, got {beams}.")

@@ -16,8 +16,9 @@ from accelerate import Accelerator
 from tokenizers import Tokenizer, trainers
 
 from dpbart.errors import BadParameter
-from dpbart.models.adept import AdeptConfig, AdeptForGeneration, Decoder, Encoder
-from dpbart.models.bundle import ADEPT, Bundle, ModelFacts, save_bundle
+from dpbart.models.adept import ADEPT
+from dpbart.models.adept_network import AdeptConfig, AdeptForGeneration, Decoder, Encoder
+from dpbart.models.bundle import Bundle, ModelFacts, save_bundle
 from dpbart.models.text import SHORTEST, Tokens
 from dpbart.models.words import SPECIAL_WORDS, word_tokenizer
 from dpbart.prepare.corpus import CorpusFile, tokenize_corpus, vocabulary_texts
@@ -206,7 +207,7 @@ def write_adept(
     vectors = glove_provenance(glove)
     known = None if vectors is None else {**vectors, "words_known": trained.known_words}
     facts = ModelFacts(
-        variant=ADEPT,
+        variant=ADEPT.name,
         length=recipe.length,
         width=2 * recipe.hidden,
         clip=recipe.clip,

@@ -60,10 +60,7 @@ class ClipChoice:
 def choose_clip(copier: Copier, texts: Sequence[str]) -> ClipChoice:
     """Measure the latent and BLEU at several bounds; choose the smallest that still lets the text through."""
     latents = np.concatenate(
-        [
-            copier.columns.keep(copier.halves.encode(copier.tokens.encode(texts[start : start + BATCH_SIZE])))
-            for start in range(0, len(texts), BATCH_SIZE)
-        ]
+        [copier.encode(texts[start : start + BATCH_SIZE]) for start in range(0, len(texts), BATCH_SIZE)]
     )  # (texts, length, kept)
     statistics = LatentStatistics.of(latents)
     unclipped = copier.copy(texts, UNCLIPPED).bleu

@@ -1,8 +1,8 @@
 """DP-BART-PR+: train a pruned model further under clip and noise, so that it learns to write from what is left.
 
 For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each text.
-The model is told what is public (see models/told.py), and the scale of the noise is asked of the very mechanism that
-rewrites. Training noise is public and may be seeded; it protects nobody.
+The model is given public side information (channels/side_information.py), and the scale of the noise comes from the
+very mechanism that rewrites. Training noise is public and may be seeded; it protects nobody.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from tokenizers import Tokenizer
 from transformers import BartForConditionalGeneration
 
 from dpbart import __version__
+from dpbart.channels.columns import Columns
+from dpbart.channels.side_information import TOKENS, SideInformation, row_places
 from dpbart.errors import BadParameter
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
-from dpbart.models.pruning import Columns
+from dpbart.models.halves import SplitBart
 from dpbart.models.text import Tokens
-from dpbart.models.told import TOKENS, Told, row_places
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, with_corpora
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
 from dpbart.privacy.clipping import ByValue
-from dpbart.privacy.mechanisms import Gaussian, Mechanism, NonPrivate
+from dpbart.privacy.mechanisms import Gaussian, NoiseMechanism, NonPrivate
 
 BOUND = 1.0  # the latent is rescaled to it; in units of the bound, the noise does not depend on it
 
@@ -68,7 +68,7 @@ class NoisyRecipe:
             seed=self.seed,
         )
 
-    def mechanism_at(self, step: int, random: np.random.Generator) -> Mechanism:
+    def mechanism_at(self, step: int, random: np.random.Generator) -> NoiseMechanism:
         """From weak noise to strong: at first only high budgets are drawn, later the whole range."""
         if self.epsilon_low < self.epsilon_high and random.random() < self.noiseless:
             return NonPrivate()
@@ -131,7 +131,7 @@ def train_noisy(
     def tell(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         torch.manual_seed(int(random.integers(2**62)))  # the training noise of this step
         mechanisms = [recipe.mechanism_at(step, random) for _ in whole]
-        told = [Told.of(each, clip, columns, length=tokens.length) for each in mechanisms]
+        told = [SideInformation.of(each, clip, columns, length=tokens.length) for each in mechanisms]
         start = np.array([known.id_of(each.token) for each in told])  # (batch,)
         shown = whole.copy()
         shown[:, 0] = start

@@ -16,13 +16,15 @@ import torch
 from accelerate import Accelerator
 
 from dpbart import __version__
+from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
-from dpbart.models.pruning import Columns, check_quantile, choose, importance
+from dpbart.models.halves import SplitBart
+from dpbart.models.latent import clip_of
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts, with_corpora
+from dpbart.prepare.importance import check_quantile, choose, importance
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
 from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
@@ -115,7 +117,7 @@ def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, fo
     """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
     bundle.require_bart("pruning reads the cross-attention of a BART. Give a BART, such as mini.")
     bundle.require_before_noise("pruning would undo that. Prune the model that it was made from.")
-    bound = 2 * bundle.clip.bound if recipe.clip is None else recipe.clip
+    bound = 2 * clip_of(bundle).bound if recipe.clip is None else recipe.clip
     accelerator = Accelerator()
     bart = SplitBart.load(bundle.folder, device=accelerator.device)  # where training and BLEU both run
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import sacrebleu
 
+from dpbart.channels.columns import Columns, ColumnsChannel, Floats
 from dpbart.models.bundle import Bundle
 from dpbart.models.halves import Halves
-from dpbart.models.loading import load_halves
-from dpbart.models.pruning import Columns
+from dpbart.models.latent import latent_family
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByValue, Clip
@@ -58,7 +58,11 @@ class Copier:
     @classmethod
     def load(cls, bundle: Bundle) -> Copier:
         tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-        return cls(load_halves(bundle), tokens, BeamSearch(), bundle.columns)
+        return cls(latent_family(bundle).halves(bundle), tokens, BeamSearch(), bundle.columns)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """The columns that are sent, (batch, positions, kept)."""
+        return self.columns.keep(self.halves.encode(self.tokens.encode(texts)))
 
     def copy(self, texts: Sequence[str], clip: Clip) -> Copies:
         fitting: list[str] = []
@@ -66,8 +70,9 @@ class Copier:
         with progress(f"BLEU at clip {clip.bound:.3g}", total=len(texts), unit="texts") as bar:
             for start in range(0, len(texts), BATCH_SIZE):
                 ids = self.tokens.encode(texts[start : start + BATCH_SIZE])
-                clipped = clip.clip(self.columns.keep(self.halves.encode(ids)))
-                private = self.columns.restore(NonPrivate().privatize(clipped, SystemEntropy()))
+                latent = self.halves.encode(ids)  # (batch, positions, width)
+                channel = ColumnsChannel(self.columns, clip, NonPrivate(), latent.shape[1])
+                private = channel.send(latent, SystemEntropy())
                 written += self.tokens.decode(self.halves.decode(private, self.search, length=self.tokens.length))
                 fitting += self.tokens.decode(ids)
                 bar.advance(len(ids))

@@ -41,6 +41,21 @@ class Sensitivity:
                 raise BadParameter(f"{name} sensitivity must be greater than 0 and finite, got {value}.")
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a clip guarantees about one document of so many entries.
+
+    Attributes:
+        clip: how it is clipped, such as "value:0.1".
+        entries: of one document.
+        sensitivity: how far apart two documents can lie.
+    """
+
+    clip: str
+    entries: int
+    sensitivity: Sensitivity
+
+
 @dataclass(frozen=True, eq=False)
 class Clipped:
     """A bounded latent, with the farthest two of its kind can lie apart. Made by a `Clip`.
@@ -72,9 +87,9 @@ class Clipped:
         return Sensitivity(self.l1, self.l2)
 
     @property
-    def entries(self) -> int:
-        """Entries of one document."""
-        return math.prod(self.values.shape[1:])
+    def bounds(self) -> Bounds:
+        """What the clip guarantees, without the data."""
+        return Bounds(self.clip, math.prod(self.values.shape[1:]), self.sensitivity)
 
 
 class Clip(Protocol):

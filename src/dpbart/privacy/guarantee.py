@@ -42,3 +42,6 @@ class Guarantee:
         if not self.private:
             return "NOT PRIVATE (epsilon infinite)"
         return f"(epsilon {self.epsilon:.10g}, delta {self.delta:.10g})"
+
+
+NOTHING_PROMISED = Guarantee(epsilon=math.inf, delta=0.0)

@@ -10,9 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BudgetExceeded
-from dpbart.privacy.budget.composition import Composed, Release, compose, written
+from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
 from dpbart.privacy.card.card import PersonFacts
+from dpbart.privacy.decimals import written
 from dpbart.rewrite.people import People
 
 

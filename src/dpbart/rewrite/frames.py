@@ -62,7 +62,7 @@ def _texts(values: Sequence[object] | None, column: str) -> list[str]:
 
 
 def _check_delta(rewriter: Rewriter, *, rows: int) -> None:
-    delta = rewriter.mechanism.guarantee.delta
+    delta = rewriter.facts.guarantee.delta
     if delta * rows >= 1:
         raise BadParameter(
             f"delta must be below 1 / {rows} for {rows} texts, got {delta:g}. Load with delta={0.1 / rows:.0e}."

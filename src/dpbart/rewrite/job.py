@@ -1,8 +1,7 @@
-"""A whole file: everything that can be refused is refused first, then batches flow, then the card is written."""
+"""A whole file: refuse first what can be refused, then rewrite batch by batch, then write card and output."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,22 +9,23 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.budget.composition import Release, exactly
+from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.card.card import Card, RunFacts, pages_beside
 from dpbart.privacy.card.signing import read_private_key
-from dpbart.privacy.mechanisms import Mechanism
+from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import describe, run_facts
+from dpbart.rewrite.describe import describe, run_facts, run_settings
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
-from dpbart.rewrite.durable.unfinished import Settings, Touched, Work, check_unfinished, open_work, touched
-from dpbart.rewrite.engines.processes import Engine, Inline
+from dpbart.rewrite.durable.unfinished import Touched, Work, check_unfinished, open_work, touched
+from dpbart.rewrite.engines import choose_engine
+from dpbart.rewrite.engines.engine import Engine
 from dpbart.rewrite.joined import Joined, check_one_label_a_person
-from dpbart.rewrite.request import Task
-from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.request import Request
+from dpbart.rewrite.rewriter import Rewriting
+from dpbart.rewrite.settings import Described, Settings
 from dpbart.tables.batch import Batch, Rows
 from dpbart.tables.table import STANDARD, Table, open_table
 from dpbart.tables.writer import Writer, open_writer
@@ -36,280 +36,266 @@ _WRITTEN_AT_ONCE = 1024  # rows
 
 @dataclass(frozen=True)
 class Job:
-    """A task whose files have been looked at and found good."""
+    """A request whose files have been checked, and what rewrites them."""
 
-    task: Task
+    request: Request
+    described: Described
     table: Table
     columns: tuple[str, ...]  # of the output
     rows: int | None  # of the output; None: standard input, which is read only once
     output: AbstractContextManager[Writer]
     account: Account
     documents: Mapping[str, int]  # of each person in the input
-    seen: Touched | None  # the input as it was looked at
-    unfinished: bool = False  # whether there is a run to go on with
+    seen: Touched | None  # the input as it was when it was checked
+    unfinished: bool = False  # whether there is a run to resume
 
-    def run(self, rewriter: Rewriter, engine: Engine | None = None) -> Card:
+    def run(self, engine: Engine) -> Card:
         """Rewrite every row, in order; the output appears whole, at the end, after its card.
 
         Args:
-            rewriter: that tells what is promised, and does the work unless an engine does.
-            engine: whose workers have the same rewriter; this process by default.
+            engine: its workers have the rewriter that the job was planned for.
         """
-        self._check_same(rewriter)
-        engine = Inline(rewriter) if engine is None else engine
-        run = self._run_to_stream if self.task.target == STANDARD else self._run_in_parts
         try:
-            return run(rewriter, engine)
+            return self._run_to_stream(engine) if self.request.target == STANDARD else self._run_to_file(engine)
         finally:
             self.account.close()
 
-    def _run_to_stream(self, rewriter: Rewriter, engine: Engine) -> Card:
+    def _run_to_stream(self, engine: Engine) -> Card:
         """Texts leave with every batch, so each is recorded before it is written; there is nothing to resume."""
-        source, done, recipe, began = self._source(rewriter), 0, "", time.monotonic()
-        self.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
+        source, done, recipe, began = self._source(), 0, "", time.monotonic()
+        self._begin()
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
-            for batch, rewriting in engine.map(self._batches(source, rewriter.batch_size, done=0)):
+            for batch, rewriting in engine.map(self._batches(source, done=0)):
+                texts = self._checked(rewriting)
                 self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
-                writer.write(batch.with_texts(_stamped(rewriting, replayed=not rewriter.entropy.private)))
+                writer.write(batch.with_texts(texts))
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
-        seconds = time.monotonic() - began
-        run = run_facts(
-            drawn=done, seconds=seconds, settings=_settings(self, rewriter), output=None, engine=engine.name, refused=0
-        )
-        return self._finished(rewriter, rows=done, recipe=recipe, run=run)
+        seconds, settings = time.monotonic() - began, run_settings(self)
+        run = run_facts(drawn=done, seconds=seconds, settings=settings, output=None, engine=engine.name, refused=0)
+        return self._finished(rows=done, recipe=recipe, run=run)
 
-    def _run_in_parts(self, rewriter: Rewriter, engine: Engine) -> Card:
+    def _run_to_file(self, engine: Engine) -> Card:
         with open_work(
-            self.task.target,
-            self.task.source,
-            _settings(self, rewriter),
+            self.request.target,
+            self.request.source,
+            run_settings(self),
             run=self.account.run,
             resume=self.unfinished,
-            overwrite=self.task.overwrite,
+            overwrite=self.request.overwrite,
             seen=self.seen,
         ) as work:
             job = replace(self, account=replace(self.account, run=work.run))
-            job.account.begin(mechanism=rewriter.mechanism.name, model=_model(rewriter))
+            job._begin()
             began, start = time.monotonic(), work.parts.rows
             try:
-                job._fill_parts(rewriter, engine, work)
-                pace = (work.parts.rows - start, time.monotonic() - began)
-                card = job._write_output(rewriter, work, engine.name, *pace)
+                job._fill_parts(engine, work)
+                card = job._write_output(work, engine.name, work.parts.rows - start, time.monotonic() - began)
             except BaseException as error:
-                # Nothing is recorded and nothing safe, or it cannot be gone on with: then nothing is left behind.
-                if not (work.parts.rows or job.account.recorded()[1]) or self.task.source == STANDARD:
+                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind.
+                if not (work.parts.rows or job.account.recorded()[1]) or self.request.source == STANDARD:
                     work.remove()
-                elif isinstance(error, KeyboardInterrupt) and not isinstance(
-                    error, Stopped
-                ):  # at once, or while merging
-                    raise Stopped(_how_to_go_on(work.parts.rows, self.rows, self.task)) from None
+                elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
+                    raise Stopped(_how_to_resume(work.parts.rows, self.rows, self.request)) from None
                 raise
             work.remove()
             return card
 
-    def _fill_parts(self, rewriter: Rewriter, engine: Engine, work: Work) -> None:
-        source, releases, recipe = self._source(rewriter), Releases(self.account, work), work.parts.recipe
-        replayed, start = not rewriter.entropy.private, work.parts.rows
+    def _begin(self) -> None:
+        self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
+
+    def _fill_parts(self, engine: Engine, work: Work) -> None:
+        source, releases, recipe = self._source(), Releases(self.account, work), work.parts.recipe
+        labels, entropy, start = self.request.policy, self.described.entropy, work.parts.rows
         with (
             asked_to_stop() as stop,
             progress("Rewriting", total=self.rows, unit="texts", start=start) as bar,
-            closing(engine.map(self._batches(source, rewriter.batch_size, done=start))) as rewritten,
+            closing(engine.map(self._batches(source, done=start))) as rewritten,
         ):
             for batch, rewriting in rewritten:
-                labels = None if self.task.policy is None else self.task.policy.randomized(batch, rewriter.entropy)
-                texts, recipe = _stamped(rewriting, replayed=replayed), rewriting.recipe
-                releases.add(texts, labels, self._people(batch, source), recipe=recipe)
+                texts, recipe = self._checked(rewriting), rewriting.recipe
+                new_labels = None if labels is None else labels.randomized(batch, entropy)
+                releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
                 if stop():
                     releases.make_safe(recipe=recipe)
-                    raise Stopped(_how_to_go_on(work.parts.rows, self.rows, self.task))
+                    raise Stopped(_how_to_resume(work.parts.rows, self.rows, self.request))
             releases.make_safe(recipe=recipe)
 
-    def _batches(self, source: Table | Joined, size: int, *, done: int) -> Iterator[Batch]:
+    def _checked(self, rewriting: Rewriting) -> Sequence[str]:
+        """New texts, made by the channel that was planned and paid for. Those of a replay say what they are."""
+        if rewriting.facts != self.described.facts:
+            raise BadParameter("a job must run with the rewriter that it was planned for. Plan it again.")
+        replayed = self.described.replay_seed is not None
+        return [NOT_PRIVATE_STAMP + text for text in rewriting.texts] if replayed else rewriting.texts
+
+    def _batches(self, source: Table | Joined, *, done: int) -> Iterator[Batch]:
         """The batches after the rows that are done."""
-        for batch in source.batches(size):
+        for batch in source.batches(self.described.batch_size):
             if batch.first <= done:
                 continue
             if self.rows is None:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
             yield batch
 
-    def _write_output(self, rewriter: Rewriter, work: Work, engine: str, drawn: int, seconds: float) -> Card:
+    def _write_output(self, work: Work, engine: str, drawn: int, seconds: float) -> Card:
         """All rows of the input, the new texts in place of the old ones."""
         work.check_input()
-        new = work.parts.read()
+        new, labels = work.parts.read(), self.request.policy
         with self.output as writer:
-            for batch in self._rows_again(rewriter, work):
-                texts, labels = zip(*islice(new, len(batch)), strict=True)
+            for batch in self._rows_again(work):
+                texts, new_labels = zip(*islice(new, len(batch)), strict=True)
                 released = batch.with_texts(texts)
-                writer.write(
-                    released if self.task.policy is None else self.task.policy.with_labels(released, labels, self.table)
-                )
+                writer.write(released if labels is None else labels.with_labels(released, new_labels, self.table))
             work.check_input(again=True)
             run = run_facts(
                 drawn=drawn,
                 seconds=seconds,
-                settings=_settings(self, rewriter),
+                settings=run_settings(self),
                 output=writer.finish(),
                 engine=engine,
                 refused=work.refused,
             )
-            return self._finished(rewriter, rows=work.parts.rows, recipe=work.parts.recipe, run=run)
+            return self._finished(rows=work.parts.rows, recipe=work.parts.recipe, run=run)
 
-    def _rows_again(self, rewriter: Rewriter, work: Work) -> Iterator[Batch]:
+    def _rows_again(self, work: Work) -> Iterator[Batch]:
         """The input once more; standard input has nothing but texts, and those are all new."""
-        if self.task.source != STANDARD:
-            yield from self._source(rewriter).batches(_WRITTEN_AT_ONCE)
+        if self.request.source != STANDARD:
+            yield from self._source().batches(_WRITTEN_AT_ONCE)
             return
         for first in range(1, work.parts.rows + 1, _WRITTEN_AT_ONCE):
             count = min(_WRITTEN_AT_ONCE, work.parts.rows + 1 - first)
-            yield Rows(first, self.task.text_column, [{self.task.text_column: ""}] * count)
+            yield Rows(first, self.request.text_column, [{self.request.text_column: ""}] * count)
 
-    def _finished(self, rewriter: Rewriter, *, rows: int, recipe: str, run: RunFacts) -> Card:
+    def _finished(self, *, rows: int, recipe: str, run: RunFacts) -> Card:
         if rows == 0:
             raise BadTable("standard input has no rows. Give at least one line.")
-        card = describe(rewriter, recipe=recipe, rows=rows, job=self, run=run)
-        if self.task.card_file is not None:
+        card, request = describe(self, recipe=recipe, rows=rows, run=run), self.request
+        if request.card_file is not None:
             # Before the output takes its name: no output ever lacks its card.
-            card.write(
-                self.task.card_file, None if self.task.sign_key is None else read_private_key(self.task.sign_key)
-            )
+            card.write(request.card_file, None if request.sign_key is None else read_private_key(request.sign_key))
         return card
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
         if isinstance(source, Joined):
             return source.ids(batch)
-        return [] if self.task.people is None else self.task.people.of(batch)
+        return [] if self.request.people is None else self.request.people.of(batch)
 
-    def _source(self, rewriter: Rewriter) -> Table | Joined:
-        people = self.task.people
-        if not self.task.join_documents or people is None:
+    def _source(self) -> Table | Joined:
+        people = self.request.people
+        if not self.request.join_documents or people is None:
             return self.table
-        beside = tuple(column for column in self.columns if column != self.task.text_column)
-        typed = self.table.format == "parquet" and self.task.target.suffix.lower() == ".parquet"
-        return Joined(self.table, people, self.documents, beside, rewriter.tokens.length, typed)
-
-    def _check_same(self, rewriter: Rewriter) -> None:
-        used = Release.of(rewriter.mechanism, private=rewriter.entropy.private, label=_label_epsilon(self.task))
-        if used != self.account.release:
-            raise BadParameter("a job must run with the mechanism that it was planned for. Plan it again.")
+        beside = tuple(column for column in self.columns if column != self.request.text_column)
+        typed = self.table.format == "parquet" and self.request.target.suffix.lower() == ".parquet"
+        return Joined(self.table, people, self.documents, beside, self.described.reads, typed)
 
 
-def plan(task: Task, mechanism: Mechanism, *, private: bool = True) -> Job:
-    """Look at the input, all of it, and the output's place; refuse what cannot end well before anything is written.
+def rewrite_file(
+    request: Request,
+    settings: Settings,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+) -> Card:
+    """Rewrite a file: check everything, then rewrite, record and save batch by batch, then write card and output.
+
+    rewrite_file(Request(Path("notes.csv"), Path("private.csv")), Settings(epsilon=2500))
 
     Args:
-        task: what is asked for.
-        mechanism: that makes a text private; its model is not needed yet.
-        private: whether its entropy is; a replay's is not.
+        request: which file, and how its columns and people are treated.
+        settings: which model, and under which budget.
+        engine: "local" or "ray".
+        workers: processes or Ray actors; what is worth it by default.
+        address: of a Ray cluster.
+
+    Returns:
+        The privacy card, which is also written next to the output.
+
+    Raises:
+        DpbartError: of the family in `dpbart.errors`; what was saved by then is resumed with `Request(resume=True)`.
     """
-    if task.sign_key is not None:
-        read_private_key(task.sign_key)  # a key that cannot sign is refused before the work, not after it
-    seen = touched(task.source)
-    table = open_table(task.source, text_column=task.text_column)
-    people, labels = task.people, task.policy
+    choose_engine(engine, settings, workers=workers or 1, address=address)  # refuses what makes no sense
+    job = plan(request, settings.described)
+    return job.run(choose_engine(engine, settings, workers=workers, rows=job.rows, address=address))
+
+
+def plan(request: Request, described: Described) -> Job:
+    """Check the input, all of it, and the output's place; refuse what cannot end well before anything is written.
+
+    Args:
+        request: what is asked for.
+        described: what will rewrite it. No weights are needed yet.
+    """
+    if request.sign_key is not None:
+        read_private_key(request.sign_key)  # a key that cannot sign is refused before the work, not after it
+    seen = touched(request.source)
+    table = open_table(request.source, text_column=request.text_column)
+    people, labels = request.people, request.policy
     if labels is not None:
         table.require(labels.column, option="--label-column")
         labels.check(table)
     if people is not None:
         table.require(people.column, option=people.option)
-    unfinished = task.target != STANDARD and check_unfinished(task.target, resume=task.resume, overwrite=task.overwrite)
+    unfinished = request.target != STANDARD and check_unfinished(
+        request.target, resume=request.resume, overwrite=request.overwrite
+    )
     # What stands in the place of the output of an unfinished run, or of its card, is that run's own.
-    replaceable = task.overwrite or unfinished
-    _check_card_place(task, overwrite=replaceable)
-    columns = _columns(task, table)
-    writer = open_writer(task.target, like=table, columns=columns, overwrite=replaceable)
+    replaceable = request.overwrite or unfinished
+    _check_card_place(request, overwrite=replaceable)
+    columns = _columns(request, table)
+    writer = open_writer(request.target, like=table, columns=columns, overwrite=replaceable)
     documents = Counter[str]() if people is None else people.count(table)
     texts, rows = documents, table.count() if people is None else documents.total()
-    if task.join_documents and people is not None:
+    if request.join_documents and people is not None:
         if labels is not None and labels.policy != "drop":
             check_one_label_a_person(table, people, labels.column)
         texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
     account = Account.open(
-        Release.of(mechanism, private=private, label=_label_epsilon(task)),
+        _release(described, request),
         people,
         texts,
         rows=rows,
-        budget=None if task.person_budget is None else exactly(task.person_budget),
-        ledger=task.ledger,
+        budget=None if request.person_budget is None else exactly(request.person_budget),
+        ledger=request.ledger,
         unfinished=unfinished,
     )
-    return Job(task, table, columns, rows, writer, account, documents, seen, unfinished)
+    return Job(request, described, table, columns, rows, writer, account, documents, seen, unfinished)
 
 
-def _columns(task: Task, table: Table) -> tuple[str, ...]:
+def _release(described: Described, request: Request) -> Release:
+    """What one text spends, together with its label. A replayed label promises nothing, like a replayed text."""
+    label = None if request.policy is None else request.policy.event
+    return Release((described.facts.event,) if label is None else (described.facts.event, label))
+
+
+def _columns(request: Request, table: Table) -> tuple[str, ...]:
     """Those of the output: a joined document keeps the person and, unless dropped, the label."""
-    dropped = {task.label_column} if task.labels == "drop" else set()
-    kept = {task.person_column, task.text_column, task.label_column} if task.join_documents else set(table.columns)
+    dropped = {request.label_column} if request.labels == "drop" else set()
+    joined = {request.person_column, request.text_column, request.label_column}
+    kept = joined if request.join_documents else set(table.columns)
     return tuple(column for column in table.columns if column in kept - dropped)
 
 
-def _settings(job: Job, rewriter: Rewriter) -> Settings:
-    """All that must be the same when a run goes on. The engine may change, and so may the budget of people."""
-    task, release = job.task, job.account.release
-    return {
-        "text column": task.text_column,
-        "label column": task.label_column,
-        "labels": task.labels,
-        "label set": list(task.label_set),
-        "person column": task.person_column,
-        "id column": task.id_column,
-        "missing person": task.missing_person,
-        "join documents": task.join_documents,
-        "ledger": None if task.ledger is None else str(task.ledger.resolve()),
-        "mechanism": rewriter.mechanism.name,
-        "epsilon": str(release.epsilon),
-        "delta": str(release.delta),
-        "model": _model(rewriter),
-        "clip": rewriter.clip.name,
-        "columns and tokenizer": _small_files(rewriter),
-        "length": rewriter.tokens.length,
-        "decoding": rewriter.search.recipe,
-        "batch size": rewriter.batch_size,
-        "version": __version__,
-    }
-
-
-def _model(rewriter: Rewriter) -> str:
-    return f"{rewriter.bundle.name}@{rewriter.bundle.fingerprint}"
-
-
-def _small_files(rewriter: Rewriter) -> str:
-    """What a model is beside its weights, which its fingerprint tells."""
-    digest = hashlib.sha256(repr(tuple(rewriter.columns.kept)).encode())
-    digest.update((rewriter.bundle.folder / "tokenizer.json").read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _how_to_go_on(done: int, rows: int | None, task: Task) -> str:
-    if task.source == STANDARD:
+def _how_to_resume(done: int, rows: int | None, request: Request) -> str:
+    if request.source == STANDARD:
         return "Stopped. Standard input cannot be read again: nothing was written."
     of = "" if rows is None else f" of {rows:,}"
-    return f"Stopped. {done:,}{of} texts are safe. To go on, give the same command with --resume."
+    return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."
 
 
-def _label_epsilon(task: Task) -> float:
-    return 0.0 if task.policy is None else task.policy.epsilon
-
-
-def _check_card_place(task: Task, *, overwrite: bool) -> None:
-    file = task.card_file
+def _check_card_place(request: Request, *, overwrite: bool) -> None:
+    file = request.card_file
     if file is None:
         return
     if file.suffix != ".json":
         raise BadTable(
-            f"the card {str(file)!r} must end in .json; the pages to read stand beside it, ending in .txt and .html."
+            f"the card {str(file)!r} must end in .json; the pages to read are written next to it, as .txt and .html."
         )
     if not file.parent.is_dir():
         raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
     for part in (file, *pages_beside(file)):
-        if part.resolve() in (task.source.resolve(), task.target.resolve()):
+        if part.resolve() in (request.source.resolve(), request.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
         if part.is_dir() or (part.exists() and not overwrite):
             raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")
-
-
-def _stamped(rewriting: Rewriting, *, replayed: bool) -> Sequence[str]:
-    """A replay's texts say what they are, since its noise can be had from the seed."""
-    return [NOT_PRIVATE_STAMP + text for text in rewriting.texts] if replayed else rewriting.texts

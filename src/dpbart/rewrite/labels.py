@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.privacy.response import RandomizedResponse
+from dpbart.privacy.event import Event
+from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import Entropy
 from dpbart.tables.batch import Batch, as_cell
 from dpbart.tables.formats.parquet import read_schema
@@ -18,6 +19,7 @@ from dpbart.tables.table import Table
 
 POLICIES = "drop, public or randomize:EPSILON"
 _RANDOMIZE = "randomize:"
+_OUTSIDE = -1  # the number of a label that is not in the set
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Labels:
 
     column: str
     policy: str
-    response: RandomizedResponse | None = None
+    response: Response | None = None
+    labels: tuple[str, ...] = ()  # that a randomised one can be; public
 
     @classmethod
     def of(cls, column: str, policy: str, label_set: tuple[str, ...]) -> Labels:
@@ -45,7 +48,9 @@ class Labels:
                     "randomised labels need the set of labels, and it must not come from the private column. "
                     "Pass --label-set a,b,c, or --label-file FILE with one public label a line."
                 )
-            return cls(column, policy, RandomizedResponse(epsilon, label_set))
+            if len(label_set) < 2 or len(set(label_set)) != len(label_set):
+                raise BadParameter(f"labels must be at least two, all different, got {len(label_set)}.")
+            return cls(column, policy, Response(epsilon, len(label_set)), label_set)
         if policy not in ("drop", "public"):
             raise BadParameter(f"labels must be {POLICIES}, got {policy!r}.")
         if label_set:
@@ -57,23 +62,45 @@ class Labels:
         """What a label spends beside its text."""
         return 0.0 if self.response is None else self.response.epsilon
 
+    @property
+    def event(self) -> Event | None:
+        """What a label spends, as composition reads it."""
+        return None if self.response is None else self.response.facts.event
+
+    @property
+    def words(self) -> str:
+        """The card's line about labels."""
+        if self.policy == "drop":
+            return f"dropped: column '{self.column}' is not in the output"
+        if self.response is None:
+            return f"public: column '{self.column}' is released as it is, without protection"
+        among = ", ".join(self.labels[:20]) + (", ..." if len(self.labels) > 20 else "")
+        return (
+            f"randomised: column '{self.column}' by {len(self.labels)}-ary randomised response, epsilon "
+            f"{self.epsilon:.10g} of the guarantee; the set of labels was given: {among}"
+        )
+
     def randomized(self, batch: Batch, entropy: Entropy) -> list[str] | None:
-        """New labels for a batch; None where they stay as they are."""
+        """New labels for a batch; None where they stay as they are. A label outside the set becomes any of them."""
         if self.response is None:
             return None
-        return self.response.randomize([_word(value) for value in batch.column(self.column)], entropy)
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        private = self.response.privatize(
+            [numbers.get(_word(value), _OUTSIDE) for value in batch.column(self.column)], entropy
+        )
+        return [self.labels[number] for number in private.values]
 
     def with_labels(self, batch: Batch, drawn: Sequence[str | None], table: Table) -> Batch:
-        """A batch with randomised labels, as the column's type has them."""
+        """A batch with randomised labels, in the type of the column."""
         if self.response is None:
             return batch
-        written = dict(zip(self.response.labels, _typed(self.response.labels, self.column, table), strict=True))
+        written = dict(zip(self.labels, _typed(self.labels, self.column, table), strict=True))
         return batch.with_column(self.column, [written[label] for label in drawn if label is not None])
 
     def check(self, table: Table) -> None:
-        """Refuse labels that the column's type cannot hold, before anything is written."""
+        """Refuse labels that the type of the column cannot hold, before anything is written."""
         if self.response is not None:
-            _typed(self.response.labels, self.column, table)
+            _typed(self.labels, self.column, table)
 
 
 def read_label_set(text: str | None, file: Path | None) -> tuple[str, ...]:

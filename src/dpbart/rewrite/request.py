@@ -12,7 +12,7 @@ from dpbart.tables.table import STANDARD
 
 
 @dataclass(frozen=True)
-class Task:
+class Request:
     """A file to rewrite, and how. What contradicts itself is refused here, before any file is looked at."""
 
     source: Path

@@ -20,6 +20,8 @@ from dpbart.evaluate.experiment.results import Result, Sample, write_results
 from dpbart.evaluate.experiment.rewriting import RewrittenSplits, SplitRewriting
 from dpbart.progress import Bar, progress
 from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.engines import choose_engine
+from dpbart.rewrite.settings import Settings
 
 SHOWN = 5  # texts of each rewriting in the tables of samples
 
@@ -38,8 +40,10 @@ class Experiment:
         """Read all data first, so that a wrong file is found before hours of work.
 
         Raises:
+            BadParameter: If engine, workers and address do not fit together.
             BadTable: If a data set does not exist, or has other counts than the paper's.
         """
+        choose_engine(request.engine, Settings(), workers=request.workers or 1, address=request.address)
         data = {}
         for each in request.plan.data:
             whole = load_data(each.name, request.data_folder, allow_different=request.allow_different)

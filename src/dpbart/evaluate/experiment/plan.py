@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from dpbart.errors import BadParameter
 from dpbart.evaluate.classifiers.classifier import Classifier
-from dpbart.privacy.mechanisms import MECHANISMS, make_mechanism
+from dpbart.privacy.mechanisms import NonPrivate, known
 
 SETTINGS = ("original", "rewrite-no-dp", "rewrite-dp")
-NO_NOISE = "none"  # the mechanism of an infinite epsilon
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,13 @@ class MechanismChoice:
     epsilons: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if self.name not in MECHANISMS[:2]:
-            raise BadParameter(f"mechanism must be one of {', '.join(MECHANISMS[:2])}, got {self.name!r}.")
+        mechanism = known(self.name)
         object.__setattr__(
             self, "epsilons", tuple(float(each) for each in self.epsilons)
         )  # 500 and 500.0 are the same cell
         for epsilon in self.epsilons:
             if epsilon != math.inf:
-                make_mechanism(self.name, epsilon=epsilon, delta=1e-5)  # refuses an epsilon out of range
+                mechanism.check_budget(epsilon, 1e-5)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Scope:
             return True
         matches = (
             not self.models or setting.model in self.models,
-            not self.mechanisms or setting.mechanism in (*self.mechanisms, NO_NOISE),
+            not self.mechanisms or setting.mechanism in (*self.mechanisms, NonPrivate.name),
             not self.epsilons or setting.epsilon in self.epsilons,
         )
         return all(matches)
@@ -157,7 +155,7 @@ class Plan:
             yield Setting(data)
             for model in self.models:
                 if any(math.inf in each.epsilons for each in self.mechanisms):
-                    yield Setting(data, model, NO_NOISE, math.inf)
+                    yield Setting(data, model, NonPrivate.name, math.inf)
                 for mechanism in self.mechanisms:
                     for epsilon in sorted(mechanism.epsilons, reverse=True):
                         if epsilon != math.inf:

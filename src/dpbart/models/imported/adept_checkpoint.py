@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.adept import AdeptConfig, AdeptForGeneration
-from dpbart.models.bundle import ADEPT, Bundle, ModelFacts, save_bundle
+from dpbart.models.adept import ADEPT
+from dpbart.models.adept_network import AdeptConfig, AdeptForGeneration
+from dpbart.models.bundle import Bundle, ModelFacts, save_bundle
 from dpbart.models.imported.state import State, load_state
 from dpbart.models.text import SHORTEST
 from dpbart.models.words import word_tokenizer
@@ -51,7 +52,7 @@ def import_adept(state: State, source: Path, *, clip: float, length: int, out: P
     )
     model = AdeptForGeneration(config)
     load_state(model, state, source=source, fit=f"an ADePT of {size} words, embedding {embedding}, hidden {hidden}")
-    facts = ModelFacts(variant=ADEPT, length=length, width=2 * hidden, clip=clip, recipe={"imported": source.name})
+    facts = ModelFacts(variant=ADEPT.name, length=length, width=2 * hidden, clip=clip, recipe={"imported": source.name})
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = Path(folder) / "tokenizer.json"
         word_tokenizer(words, lowercase=all(word == word.lower() for word in words)).save(str(tokenizer))

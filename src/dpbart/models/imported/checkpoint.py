@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
+from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import Bundle, plain_facts, save_bundle
 from dpbart.models.imported.adept_checkpoint import import_adept, is_adept
 from dpbart.models.imported.state import State, load_state, read_plain, read_state
-from dpbart.models.pruning import Columns
 from dpbart.models.text import SHORTEST
 
 BART_CLIP = 0.1  # the paper's, by value

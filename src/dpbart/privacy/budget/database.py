@@ -7,14 +7,18 @@ back, and a text would have been released that nobody paid for.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 from dpbart.errors import BadLedger
+from dpbart.privacy.decimals import EXACT
+from dpbart.privacy.event import Event
 
-FORMAT = 1
+FORMAT = 2
 SECONDS_TO_WAIT = 60.0  # for other processes that write
 _APPLICATION = 0x64706274  # "dpbt": tells a ledger from any other SQLite file
 _TABLES = """
@@ -23,10 +27,7 @@ CREATE TABLE runs (
   begun TEXT NOT NULL,       -- date and time, UTC
   mechanism TEXT NOT NULL,
   model TEXT NOT NULL,       -- name@fingerprint
-  epsilon TEXT NOT NULL,     -- of one text and its label, in decimals as given
-  delta TEXT NOT NULL,
-  multiplier TEXT,           -- of normal noise, sigma / L2 sensitivity
-  beside TEXT NOT NULL,      -- the label's part of epsilon
+  events TEXT NOT NULL,      -- JSON: what one text and its label spend, budgets as decimal strings
   rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
   rows_upto INTEGER NOT NULL DEFAULT 0     -- recorded in all
 );
@@ -109,10 +110,45 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def events_to(events: tuple[Event, ...]) -> str:
+    """Events as JSON, every digit kept."""
+    held = [[each.mechanism, str(each.epsilon), str(each.delta), each.parameter] for each in events]
+    return json.dumps(held)
+
+
+def events_from(held: str) -> tuple[Event, ...]:
+    """Events as they were written. Raises ValueError or TypeError where they are damaged."""
+    return tuple(
+        Event(str(mechanism), Decimal(epsilon), Decimal(delta), None if parameter is None else float(parameter))
+        for mechanism, epsilon, delta, parameter in json.loads(held)
+    )
+
+
+def _upgrade(connection: sqlite3.Connection, file: Path) -> None:
+    """Bring a ledger of format 1 to this one; it kept the label's epsilon inside the text's, and a noise multiplier."""
+    with transaction(connection, file):
+        if connection.execute("PRAGMA user_version").fetchone() != (1,):  # another process was faster
+            return
+        runs = connection.execute("SELECT run, mechanism, epsilon, delta, multiplier, beside FROM runs").fetchall()
+        connection.execute("ALTER TABLE runs ADD COLUMN events TEXT NOT NULL DEFAULT '[]'")
+        for run, mechanism, epsilon, delta, multiplier, beside in runs:
+            label, noise = Decimal(beside), None if multiplier is None else float(multiplier)
+            text = Decimal(epsilon) if Decimal(epsilon).is_infinite() else EXACT.subtract(Decimal(epsilon), label)
+            events = [Event(mechanism, text, Decimal(delta), noise)]
+            events += [Event("response", label, Decimal(0))] if label else []
+            connection.execute("UPDATE runs SET events = ? WHERE run = ?", (events_to(tuple(events)), run))
+        for column in ("epsilon", "delta", "multiplier", "beside"):
+            connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
 def _check(connection: sqlite3.Connection, file: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise BadLedger(f"{str(file)!r} is a SQLite file, but not a ledger of dpbart. Name another file.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 1:
+        _upgrade(connection, file)
+        version = FORMAT
     if version != FORMAT:
         raise BadLedger(f"the ledger {str(file)!r} must have format {FORMAT}, got {version}. Update dpbart.")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):

@@ -17,8 +17,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
-from dpbart.privacy.budget.composition import Composed, Release, compose, minus, times, written
-from dpbart.privacy.budget.database import connect, told, transaction
+from dpbart.privacy.budget.composition import Composed, Release, compose
+from dpbart.privacy.budget.database import connect, events_from, events_to, told, transaction
+from dpbart.privacy.decimals import minus, times, written
 
 EVERYBODY = ""  # as a person in the table of limits
 Texts = Mapping[str, int]  # person to number of texts
@@ -68,14 +69,10 @@ class Ledger:
 
     def begin(self, run: Run) -> None:
         """Write down a run, before its first text; one that is there stays as it is."""
-        spent = run.release
-        multiplier = None if spent.multiplier is None else repr(spent.multiplier)
-        held = (str(spent.epsilon), str(spent.delta), multiplier, str(spent.beside))
         with transaction(self._connection, self.file):
             self._connection.execute(
-                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, epsilon, delta, multiplier, beside) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (run.name, run.begun, run.mechanism, run.model, *held),
+                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events) VALUES (?, ?, ?, ?, ?)",
+                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events)),
             )
 
     def recorded(self, run: str) -> tuple[int, int]:
@@ -203,14 +200,13 @@ class Ledger:
 
     def _run(self, name: str) -> Run:
         if name not in self._runs:
-            query = "SELECT run, begun, mechanism, model, epsilon, delta, multiplier, beside FROM runs WHERE run = ?"
+            query = "SELECT run, begun, mechanism, model, events FROM runs WHERE run = ?"
             with told(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
             try:
-                multiplier = None if found[6] is None else float(found[6])
-                release = Release(Decimal(found[4]), Decimal(found[5]), multiplier, Decimal(found[7]))
-            except (TypeError, ValueError, InvalidOperation):  # no such run, or figures that are none
-                raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Bring back a copy.") from None
+                release = Release(events_from(found[4]))
+            except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or figures that make no sense
+                raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Restore a copy.") from None
             self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
         return self._runs[name]
 

@@ -16,31 +16,21 @@ from typing import TYPE_CHECKING
 from dpbart.files import write_whole
 from dpbart.privacy.card.page import html_page
 from dpbart.privacy.card.signing import SIGNATURE, sign
-from dpbart.privacy.clipping import Clip
+from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.mechanisms import Mechanism
-from dpbart.privacy.sampling import Entropy
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = 1
 UNIT = "one text, whole: any text could have been any other (local differential privacy, no trusted curator)"
-PROOFS = {
-    "gaussian": "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)",
-    "laplace": "Laplace mechanism, Dwork et al. 2006; pure epsilon",
-    "none": "none: no noise is added",
-}
-EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exactly by inversion with lazily drawn bits"
-ENTROPIES = {True: "operating system, drawn in the process that adds the noise", False: "replay seed: NOT PRIVATE"}
 TRUST_MODEL = (
     "local: a text is made private where it lives, by whoever may read it; nobody who gets the output need be trusted. "
     "Workers and the ledger belong to the same owner"
 )
-SIDE_CHANNELS = (
-    "time and power that the computation takes are not hidden",
-    "noise is drawn on a grid with exact arithmetic: no floating-point leak",
-    "noise bits come from the operating system, and are neither kept nor written anywhere",
+_CLOSED = (
+    "randomness is drawn with exact arithmetic, so nothing leaks through floating-point rounding",
+    "random bits come from the operating system, and are neither kept nor written anywhere",
 )
 NOT_COVERED = (
     "columns other than the text, which are released as they are (see 'other columns')",
@@ -51,42 +41,6 @@ NOT_COVERED = (
 
 
 @dataclass(frozen=True)
-class NoiseFacts:
-    """How the latent of one text is bounded and noised."""
-
-    mechanism: str
-    proof: str
-    clip: str  # such as "value:0.1"
-    entries: int  # n: positions times kept columns
-    sensitivity_l1: float
-    sensitivity_l2: float
-    scale: float  # of the noise on every entry, in units of the latent
-    sampler: str
-    entropy: str
-    slack_epsilon: float  # what the sampler's own error adds
-    slack_delta: float
-    bits: float  # that the channel can carry about one text, at most
-
-    @classmethod
-    def of(cls, mechanism: Mechanism, clip: Clip, entropy: Entropy, *, entries: int) -> NoiseFacts:
-        sensitivity = clip.sensitivity(entries)
-        return cls(
-            mechanism=mechanism.name,
-            proof=PROOFS[mechanism.name] if entropy.private else "none: the noise can be had from the seed",
-            clip=clip.name,
-            entries=entries,
-            sensitivity_l1=sensitivity.l1,
-            sensitivity_l2=sensitivity.l2,
-            scale=mechanism.noise_scale(sensitivity),
-            sampler="no noise" if mechanism.name == "none" else EXACT_SAMPLER,
-            entropy=ENTROPIES[entropy.private] if mechanism.noise_scale(sensitivity) else "no noise",
-            slack_epsilon=0.0,  # exact inversion: see sampling.py
-            slack_delta=0.0,
-            bits=mechanism.bits(sensitivity) if entropy.private else math.inf,
-        )
-
-
-@dataclass(frozen=True)
 class ModelLine:
     """Which model, and the public text it knows; nothing of it comes from private data."""
 
@@ -94,10 +48,15 @@ class ModelLine:
     fingerprint: str
     variant: str
     length: int
-    kept: int
-    width: int
     decoding: str
     public_data: Sequence[Mapping[str, object]]
+    kept: int | None = None  # columns of the latent that are used; None where there is no latent
+    width: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """Which model exactly."""
+        return f"{self.name}@{self.fingerprint}"
 
 
 @dataclass(frozen=True)
@@ -132,7 +91,7 @@ class Card:
 
     guarantee: Guarantee
     person: PersonFacts
-    noise: NoiseFacts
+    facts: Facts  # of the channel that each text went through
     model: ModelLine
     run: RunFacts
     rows: int
@@ -145,13 +104,20 @@ class Card:
     made: str  # date and time, UTC
     unit: str = UNIT
     trust_model: str = TRUST_MODEL
-    side_channels: Sequence[str] = SIDE_CHANNELS
     not_covered: Sequence[str] = NOT_COVERED
 
     def as_dict(self) -> dict[str, object]:
         """What the JSON holds; an infinite epsilon or number of bits is null, and `private` is false."""
-        held = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
-        return {name: _finite(value) for name, value in held.items()}
+        whole = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
+        del whole["facts"]
+        whole |= {"noise": _noise(self.facts), "side_channels": self.side_channels}
+        return {name: _finite(value) for name, value in whole.items()}
+
+    @property
+    def side_channels(self) -> tuple[str, ...]:
+        """What else might say something about a text."""
+        open_ones = ("the time and power that the computation takes are not hidden",)
+        return open_ones if not self.guarantee.private else (*open_ones, *_CLOSED)
 
     def as_json(self, key: Ed25519PrivateKey | None = None) -> str:
         """One JSON object, signed if there is a key."""
@@ -166,7 +132,7 @@ class Card:
 
     def lines(self) -> list[tuple[str, str]]:
         """What the pages say, name by name."""
-        noise, model, person = self.noise, self.model, self.person
+        facts, model, person = self.facts, self.model, self.person
         corpora = ", ".join(str(each["name"]) for each in model.public_data) or "see its own documentation"
         return [
             ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
@@ -176,16 +142,14 @@ class Card:
             ("Composition", person.composition),
             ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} a person"),
             ("Ledger", person.ledger),
-            ("Mechanism", f"{noise.mechanism}; {noise.proof}"),
-            ("Clip", f"{noise.clip}, {noise.entries:,} entries a text"),
-            ("Sensitivity", f"L2 {noise.sensitivity_l2:.6g}, L1 {noise.sensitivity_l1:.6g}"),
-            ("Noise scale", f"{noise.scale:.6g} on every entry"),
-            ("Sampler", noise.sampler),
-            ("Slack", f"epsilon {noise.slack_epsilon:g}, delta {noise.slack_delta:g} (included in the guarantee)"),
-            ("Entropy", noise.entropy),
-            ("Channel", f"at most {noise.bits:.4g} bits of a text pass"),
-            ("Model", f"{model.name}@{model.fingerprint} ({model.variant}), length {model.length}"),
-            ("Columns", f"{model.kept} of {model.width} kept"),
+            ("Mechanism", f"{facts.mechanism}; {facts.proof}"),
+            *facts.lines,
+            ("Sampler", facts.sampler),
+            ("Slack", "epsilon 0, delta 0: the sampler is exact"),
+            ("Entropy", facts.entropy),
+            ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
+            ("Model", f"{model.identity} ({model.variant}), length {model.length}"),
+            *([] if model.kept is None else [("Columns", f"{model.kept} of {model.width} kept")]),
             ("Decoding", model.decoding),
             ("Public data", corpora),
             ("Trust model", self.trust_model),
@@ -237,6 +201,20 @@ def pages_beside(file: Path) -> tuple[Path, Path]:
     ['out.csv.card.txt', 'out.csv.card.html']
     """
     return file.with_suffix(".txt"), file.with_suffix(".html")
+
+
+def _noise(facts: Facts) -> dict[str, object]:
+    """The channel as the JSON has it. The sampler is exact, so it adds no slack to epsilon or delta."""
+    return {
+        "mechanism": facts.mechanism,
+        "proof": facts.proof,
+        **facts.figures,
+        "sampler": facts.sampler,
+        "entropy": facts.entropy,
+        "slack_epsilon": 0.0,
+        "slack_delta": 0.0,
+        "bits": facts.bits,
+    }
 
 
 def _finite(value: object) -> object:

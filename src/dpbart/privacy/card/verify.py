@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import digest_of, reason
-from dpbart.privacy.budget.composition import Release, compose, exactly
-from dpbart.privacy.calibration import gaussian_delta
+from dpbart.privacy.budget.composition import Release, compose
 from dpbart.privacy.card.card import FORMAT
 from dpbart.privacy.card.signing import SIGNATURE, read_public_key, signed_by
+from dpbart.privacy.decimals import exactly, minus
+from dpbart.privacy.event import Event
+from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.mechanisms import MECHANISMS, Response
 
 _ROUNDING = 1 + 1e-9  # of figures that were floats
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
-_NO_SENSE = "the card lacks figures, or they make no sense"
+_NO_SENSE = "figures are missing from the card, or make no sense"
 
 
 @dataclass(frozen=True)
@@ -50,38 +54,39 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 
 def _noise(card: Mapping[str, Any]) -> Check:
-    """Whether noise of this scale gives the guarantee that is stated, at this sensitivity."""
+    """Whether the figures of the mechanism give the guarantee that is stated."""
     try:
-        noise, promised = card["noise"], card["guarantee"]
-        if not card["private"] or promised["epsilon"] is None:
+        if not card["private"] or card["guarantee"]["epsilon"] is None:
             return Check("noise", None, _NO_PROMISE)
-        epsilon = (promised["epsilon"] - card["label_epsilon"]) * _ROUNDING
-        if noise["mechanism"] == "gaussian":
-            sigma = noise["scale"] / noise["sensitivity_l2"] * _ROUNDING
-            held = gaussian_delta(sigma=sigma, epsilon=epsilon) <= promised["delta"] * _ROUNDING
-        else:
-            held = noise["scale"] * epsilon * _ROUNDING >= noise["sensitivity_l1"]
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        mechanism, stated = MECHANISMS.get(card["noise"]["mechanism"]), card["noise"]
+        if mechanism is None:
+            return Check("noise", False, f"the mechanism {str(stated['mechanism'])[:40]!r} is unknown")
+        held = mechanism.holds(stated, _of_the_text(card))
+    except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
         return Check("noise", False, _NO_SENSE)
-    return Check(
-        "noise", held, f"a scale of {noise['scale']:.6g} {'gives' if held else 'does NOT give'} what is promised"
-    )
+    return Check("noise", held, f"the figures {'give' if held else 'do NOT give'} the guarantee on the card")
 
 
 def _person(card: Mapping[str, Any]) -> Check:
-    """Whether so many texts of one person come together to what is stated for a person."""
+    """Whether so many texts of one person compose to what is stated for a person."""
     try:
-        noise, one, person = card["noise"], card["guarantee"], card["person"]
-        if not card["private"] or one["epsilon"] is None:
+        if not card["private"] or card["guarantee"]["epsilon"] is None:
             return Check("person", None, _NO_PROMISE)
-        multiplier = noise["scale"] / noise["sensitivity_l2"] if noise["mechanism"] == "gaussian" else None
-        budget = (exactly(one["epsilon"]), exactly(one["delta"]))
-        least = compose({Release(*budget, multiplier, exactly(card["label_epsilon"])): person["most_texts"]}).guarantee
-        promised, texts = person["guarantee"], person["most_texts"]
+        mechanism, label = MECHANISMS[card["noise"]["mechanism"]], card["label_epsilon"]
+        events = [mechanism.event_of(card["noise"], _of_the_text(card))]
+        events += [Event(Response.name, exactly(label), Decimal(0))] if label else []
+        promised, texts = card["person"]["guarantee"], card["person"]["most_texts"]
+        least = compose({Release(tuple(events)): texts}).guarantee
         held = promised["epsilon"] * _ROUNDING >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
     except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
         return Check("person", False, _NO_SENSE)
-    return Check("person", held, f"{texts} of a person's texts {'have' if held else 'do NOT have'} what is promised")
+    return Check("person", held, f"{texts} texts of one person {'have' if held else 'do NOT have'} what is promised")
+
+
+def _of_the_text(card: Mapping[str, Any]) -> Guarantee:
+    """The card's guarantee without the label's part."""
+    promised = card["guarantee"]
+    return Guarantee(float(minus(exactly(promised["epsilon"]), exactly(card["label_epsilon"]))), promised["delta"])
 
 
 def _signature(card: Mapping[str, Any], key: Path | None) -> Check:

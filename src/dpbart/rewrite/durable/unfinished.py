@@ -29,7 +29,7 @@ FORMAT = 1
 INPUT = "the input"
 _MANIFEST, _SECRET, _LOCK, _REFUSED = "run.json", "secret", "lock", "refused"
 
-Settings = Mapping[str, object]
+RunSettings = Mapping[str, object]
 Touched = tuple[int, ...]  # file, size and time of the last change: as long as these stay, so does the content
 
 
@@ -116,7 +116,7 @@ def touched(source: Path) -> Touched | None:
 
 @contextmanager
 def open_work(
-    target: Path, source: Path, settings: Settings, *, run: str, resume: bool, overwrite: bool, seen: Touched | None
+    target: Path, source: Path, settings: RunSettings, *, run: str, resume: bool, overwrite: bool, seen: Touched | None
 ) -> Iterator[Work]:
     """The folder of this run, made or found again, and locked as long as it is open.
 
@@ -194,7 +194,7 @@ def _locked(folder: Path, target: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _begin(folder: Path, source: Path, settings: Settings, run: str) -> tuple[str, str]:
+def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple[str, str]:
     """Throw away what is there, but for the lock, and write the new run down; gives it and the input's digest."""
     (folder / _MANIFEST).unlink(missing_ok=True)  # first: with it and without some parts, a run could seem to go on
     for file in folder.iterdir():
@@ -210,7 +210,7 @@ def _begin(folder: Path, source: Path, settings: Settings, run: str) -> tuple[st
     return run, digest
 
 
-def _checked(folder: Path, source: Path, settings: Settings, _: str) -> tuple[str, str]:
+def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple[str, str]:
     """The run that is there and the digest of its input; input and settings must be the same."""
     try:
         held = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbart.errors import EngineFailed, MissingExtra
-from dpbart.rewrite.engines.processes import IN_FLIGHT, MOST_DEATHS, Answers, Make, ended, keeps_dying, usable_cores
+from dpbart.rewrite.engines.engine import IN_FLIGHT, MOST_DEATHS, Answers, Make, ended, keeps_dying, usable_cores
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.tables.batch import Batch
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dpbart.models.pruning import Columns
 
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.imported.checkpoint import read_pruned_columns
-from dpbart.models.pruning import Columns
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import NonPrivate
 from dpbart.privacy.sampling import SystemEntropy

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-
 from dpbart.models.pruning import Columns
 from dpbart.models.told import TOKENS, Told, budget_token, row_places
+
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy

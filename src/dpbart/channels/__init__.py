@@ -1,0 +1,1 @@
+"""What stands between encoder and decoder: bound, randomise, restore."""

@@ -1,0 +1,120 @@
+"""The channel of real latents: keep some columns, clip, add noise, restore the width.
+
+A pruned column is the same for every document. It carries nothing, so it is neither clipped nor noised, and the
+sensitivity counts the kept columns only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dpbart.channels.side_information import SideInformation
+from dpbart.errors import BadParameter
+from dpbart.privacy.clipping import Bounds, Clip
+from dpbart.privacy.facts import Facts
+from dpbart.privacy.mechanisms import Noised, NoiseMechanism
+from dpbart.privacy.sampling import Entropy
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The kept columns, ascending, of a latent `width` wide."""
+
+    width: int
+    kept: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.kept:
+            raise BadParameter("a pruning must keep at least one column, got none.")
+        if list(self.kept) != sorted(set(self.kept)) or self.kept[0] < 0:
+            raise BadParameter("kept columns must be ascending, each named once and none below 0.")
+        if self.kept[-1] >= self.width:
+            raise BadParameter(
+                f"kept columns must lie below the model's width {self.width}, got column {self.kept[-1]}. "
+                "These columns belong to a wider model."
+            )
+
+    @classmethod
+    def all(cls, width: int) -> Columns:
+        return cls(width, tuple(range(width)))
+
+    @classmethod
+    def without(cls, pruned: list[int], *, width: int) -> Columns:
+        gone = set(pruned)
+        outside = sorted(column for column in gone if not 0 <= column < width)
+        if outside:
+            raise BadParameter(
+                f"pruned columns must lie below the model's width {width}, got column {outside[-1]}. "
+                "These columns belong to another model."
+            )
+        return cls(width, tuple(column for column in range(width) if column not in gone))
+
+    @property
+    def pruned(self) -> tuple[int, ...]:
+        """The columns that are not kept, ascending."""
+        kept = set(self.kept)
+        return tuple(column for column in range(self.width) if column not in kept)
+
+    def keep(self, latent: Floats) -> Floats:
+        """(batch, positions, width) to (batch, positions, kept)."""
+        if latent.shape[-1] != self.width:
+            raise BadParameter(
+                f"a latent must be {self.width} wide for these columns, got {latent.shape[-1]}. "
+                "The columns belong to another model."
+            )
+        return latent[..., list(self.kept)]
+
+
+@dataclass(frozen=True)
+class ColumnsChannel:
+    """Kept columns, a clip, a noise mechanism, and what the decoder knows without being sent it.
+
+    Attributes:
+        columns: that are sent.
+        clip: bounds them.
+        mechanism: adds the noise.
+        positions: rows of a latent.
+        public: side information that fills the pruned columns; None leaves them 0.
+    """
+
+    columns: Columns
+    clip: Clip
+    mechanism: NoiseMechanism
+    positions: int
+    public: SideInformation | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the clip guarantees about one text."""
+        entries = self.positions * len(self.columns.kept)
+        return Bounds(self.clip.name, entries, self.clip.sensitivity(entries))
+
+    @cached_property
+    def facts(self) -> Facts:
+        """All that is public about this channel, if its entropy is private."""
+        return self.mechanism.facts(self.bounds).noted(self._recipe)
+
+    def send(self, encoded: Floats, entropy: Entropy) -> Noised:
+        """A latent (batch, positions, width), kept, clipped, noised and made `width` wide again."""
+        kept = self.columns.keep(encoded)  # (batch, positions, kept)
+        clipped = self.clip.clip(kept)  # bounded; carries its sensitivity
+        private = self.mechanism.privatize(clipped, entropy)  # private from here on
+        return private.post_processed(self._restore(private.values), recipe=self._recipe)
+
+    def _restore(self, noised: Floats) -> Floats:
+        """(batch, positions, kept) to (batch, positions, width): pruned columns are 0, or hold what is public."""
+        wide = np.zeros((*noised.shape[:-1], self.columns.width), dtype=np.float32)
+        if self.public is not None:
+            wide[...] = self.public.places
+        wide[..., list(self.columns.kept)] = noised * np.float32(1.0 if self.public is None else self.public.loudness)
+        return wide
+
+    @property
+    def _recipe(self) -> str:
+        return f"kept:{len(self.columns.kept)}/{self.columns.width}"

@@ -1,0 +1,11 @@
+"""The kinds of models there are, by the model_type of their config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpbart.models.adept import ADEPT
+from dpbart.models.bart import BART
+from dpbart.models.model import Family
+
+FAMILIES: Mapping[str, Family] = {each.name: each for each in (BART, ADEPT)}

@@ -1,0 +1,110 @@
+"""The analytic Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import ClassVar
+
+from scipy.special import ndtr
+
+from dpbart.privacy.calibration import (
+    check_delta,
+    check_epsilon,
+    gaussian_bits,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_sigma,
+)
+from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
+from dpbart.privacy.decimals import exactly
+from dpbart.privacy.event import Event
+from dpbart.privacy.facts import Facts
+from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.mechanisms.mechanism import Noised, Stated
+from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
+from dpbart.privacy.sampling import Entropy, NormalLaw
+
+PROOF = "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)"
+_ROUNDING = 1 + 1e-9  # of a card's figures, which were floats
+_ROUNDED_UP = 1 + 1e-12  # more than the error of a sum of squares
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal noise, calibrated by the analytic Gaussian mechanism.
+
+    Holds for every epsilon > 0. The textbook scale sqrt(2 ln(1.25 / delta)) / epsilon holds only up to epsilon = 1:
+    at epsilon = 250 it gives no guarantee at all. Balle and Wang 2018, https://arxiv.org/abs/1805.06530.
+
+    Attributes:
+        epsilon: from 0.01 to 100,000.
+        delta: from 1e-15 to 0.5.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[str] = "L2"
+    scale_name: ClassVar[str] = "standard deviation"
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, delta)."""
+        return Guarantee(self.epsilon, self.delta)
+
+    def noise_scale(self, sensitivity: Sensitivity) -> float:
+        """Standard deviation of the noise on every entry, in units of the latent."""
+        return gaussian_sigma(epsilon=self.epsilon, delta=self.delta, sensitivity=sensitivity.l2)
+
+    def bits(self, sensitivity: Sensitivity) -> float:
+        """The most bits about one document that get through."""
+        return gaussian_bits(sigma=self.noise_scale(sensitivity), sensitivity=sensitivity.l2)
+
+    def facts(self, bounds: Bounds) -> Facts:
+        """The facts of a channel with these bounds."""
+        multiplier = gaussian_sigma(epsilon=self.epsilon, delta=self.delta, sensitivity=1.0)
+        # Exact for the two latents that lie farthest apart: Phi(L2 / 2 sigma).
+        right_of_two = float(ndtr(bounds.sensitivity.l2 / (2 * self.noise_scale(bounds.sensitivity))))
+        event = Event(self.name, exactly(self.epsilon), exactly(self.delta), multiplier)
+        return noise_facts(self, bounds, proof=PROOF, right_of_two=right_of_two, event=event)
+
+    def privatize(self, clipped: Clipped, entropy: Entropy) -> Noised:
+        """The latent with normal noise, sealed."""
+        return add_noise(self, clipped, NormalLaw(), entropy)
+
+    @staticmethod
+    def check_budget(epsilon: float | None, delta: float) -> None:
+        check_epsilon(epsilon)
+        check_delta(delta)
+
+    @staticmethod
+    def holds(stated: Stated, promised: Guarantee) -> bool:
+        sigma = stated["scale"] / stated["sensitivity_l2"] * _ROUNDING
+        return gaussian_delta(sigma=sigma, epsilon=promised.epsilon * _ROUNDING) <= promised.delta * _ROUNDING
+
+    @staticmethod
+    def event_of(stated: Stated, promised: Guarantee) -> Event:
+        multiplier = stated["scale"] / stated["sensitivity_l2"]
+        return Event(Gaussian.name, exactly(promised.epsilon), exactly(promised.delta), multiplier)
+
+    @staticmethod
+    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
+        """Exact: events with noise multipliers s_i = sigma_i / L2_i are together one Gaussian, with
+        1 / s^2 = sum of 1 / s_i^2 (Dong, Roth and Su 2022, Corollary 3.3); its epsilon at that delta is solved for."""
+        if any(event.parameter is None for event in events):
+            return None
+        return _epsilon(sum(count / (event.parameter or math.inf) ** 2 for event, count in events.items()), delta)
+
+
+@lru_cache(maxsize=4096)  # a ledger asks the same for many people
+def _epsilon(precision: float, delta: float) -> Decimal:
+    return exactly(gaussian_epsilon(sigma=1 / math.sqrt(precision * _ROUNDED_UP), delta=delta))

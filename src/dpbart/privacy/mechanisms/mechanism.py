@@ -1,0 +1,70 @@
+"""What a mechanism is: one class in one file, with its draw, its proof, its card check and its composition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
+from dpbart.privacy.event import Event
+from dpbart.privacy.facts import Facts
+from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.private import Private
+from dpbart.privacy.sampling import Entropy
+
+Noised = Private[npt.NDArray[np.float32]]
+Stated = Mapping[str, Any]  # the object "noise" of a card
+
+
+class Mechanism(Protocol):
+    """What every mechanism offers to the card, the verifier and the ledger."""
+
+    name: ClassVar[str]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one release promises, if its entropy is private."""
+
+    @staticmethod
+    def check_budget(epsilon: float | None, delta: float) -> None:
+        """Refuse a budget that the mechanism cannot have. Raises BadParameter."""
+
+    @staticmethod
+    def holds(stated: Stated, promised: Guarantee) -> bool:
+        """Whether the figures on a card give the guarantee on the card."""
+
+    @staticmethod
+    def event_of(stated: Stated, promised: Guarantee) -> Event:
+        """What one release spends, from the figures on a card."""
+
+    @staticmethod
+    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
+        """The least epsilon of these uses together, each so many times, at a delta; None where only the sum is known.
+
+        Args:
+            events: of this mechanism.
+            delta: between 0 and 1, both excluded.
+        """
+
+
+class NoiseMechanism(Mechanism, Protocol):
+    """A mechanism that adds noise to a clipped latent."""
+
+    norm: ClassVar[str]  # in which its sensitivity is measured: "L1" or "L2"
+    scale_name: ClassVar[str]  # what its scale is called
+
+    def noise_scale(self, sensitivity: Sensitivity) -> float:
+        """Scale of the noise on every entry, in units of the latent."""
+
+    def bits(self, sensitivity: Sensitivity) -> float:
+        """The most bits about one document that get through, whatever the texts."""
+
+    def facts(self, bounds: Bounds) -> Facts:
+        """The facts of a channel with these bounds."""
+
+    def privatize(self, clipped: Clipped, entropy: Entropy) -> Noised:
+        """The latent with noise, sealed."""

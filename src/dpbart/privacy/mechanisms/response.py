@@ -1,0 +1,181 @@
+"""k-ary randomised response: a code or a label that may come out as another one. Pure epsilon, delta = 0.
+
+With probability g = (e^epsilon - 1) / (e^epsilon + k - 1) a value is kept, and otherwise any of the k values is drawn,
+the true one among them. So the truth comes out with probability p = e^epsilon / (e^epsilon + k - 1), and each other
+value with q = 1 / (e^epsilon + k - 1) (Kairouz, Oh and Viswanath 2014). A value outside the set comes out as any of the
+k, equally likely. 1 / k lies between q and p, so no ratio of two of these probabilities exceeds p / q = e^epsilon.
+
+g is no binary fraction, so U < g is decided exactly, with lazily drawn bits, as in `sampling`. Work is the same for
+every value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import ClassVar
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+
+from dpbart.errors import BadParameter
+from dpbart.privacy.calibration import check_delta, check_epsilon
+from dpbart.privacy.decimals import exactly
+from dpbart.privacy.event import Event
+from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts
+from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.mechanisms.mechanism import Stated
+from dpbart.privacy.private import Private, seal
+from dpbart.privacy.sampling import Entropy
+
+PROOF = "k-ary randomised response, Kairouz, Oh and Viswanath 2014; pure epsilon"
+MOST_OPTIONS = 1 << 1024
+SAMPLER = "integers compared with lazily drawn bits, exactly"
+_GUARD = 64  # bits of precision beyond those drawn; half of them are counted as doubt
+_WORD = 64  # bits
+_ROUNDING = 1 + 1e-9  # of a card's figures, which were floats
+
+
+@dataclass(frozen=True)
+class Response:
+    """Randomised response over the whole numbers from 0 to options - 1.
+
+    Attributes:
+        epsilon: from 0.01 to 100,000.
+        options: k, from 2 to 2^1024; public, and never taken from private data.
+    """
+
+    name: ClassVar[str] = "response"
+
+    epsilon: float
+    options: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not 2 <= self.options <= MOST_OPTIONS:
+            raise BadParameter(f"options must be from 2 to 2^1024, got {self.options.bit_length()} bits.")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, 0)."""
+        return Guarantee(self.epsilon, 0.0)
+
+    @property
+    def kept(self) -> float:
+        """p: how often a value comes out as it went in."""
+        return 1 / (1 + math.exp(min(700.0, math.log(self.options - 1) - self.epsilon)))
+
+    @property
+    def bits(self) -> float:
+        """The bits that pass about one value: the capacity of this channel, reached when all values are equally likely.
+
+        log2 k - H, with H the entropy of an output whose input is known.
+        """
+        if self.kept >= 1.0:
+            return math.log2(self.options)
+        lost = 1 - self.kept
+        entropy = -self.kept * math.log2(self.kept) - lost * (math.log2(lost) - math.log2(self.options - 1))
+        return max(0.0, math.log2(self.options) - entropy)
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of a channel that sends one value of so many."""
+        size, of_100 = math.log2(self.options), 100 * self.kept
+        other = (1 - self.kept) / (self.options - 1) if self.options < 1 << 1000 else 0.0  # q
+        return Facts(
+            guarantee=self.guarantee,
+            mechanism=self.name,
+            proof=PROOF,
+            figures={"options_log2": size, "kept": self.kept},
+            lines=(
+                ("Code", f"{size:.10g} bits for each text: one of 2^{size:.10g} codes"),
+                (
+                    "Kept",
+                    f"of 100 texts, about {of_100:.3g} come through as meant; the others come out as unrelated texts",
+                ),
+            ),
+            sampler=SAMPLER,
+            entropy=SYSTEM_ENTROPY,
+            bits=self.bits,
+            right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: neither of the two tells nothing
+            event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
+            recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}",
+        )
+
+    def privatize(self, values: Sequence[int], entropy: Entropy) -> Private[tuple[int, ...]]:
+        """A value for each one given, sealed. All take the same path, in the set or not."""
+        kept, others = self._keeps(len(values), entropy), self._uniform(len(values), entropy)
+        drawn = tuple(
+            value if keep and 0 <= value < self.options else other
+            for value, keep, other in zip(values, kept.tolist(), others, strict=True)
+        )
+        return seal(drawn, self.facts if entropy.private else self.facts.replayed())
+
+    @staticmethod
+    def check_budget(epsilon: float | None, delta: float) -> None:
+        check_epsilon(epsilon)
+        check_delta(delta)  # unused, but a slip of the keyboard is refused all the same
+
+    @staticmethod
+    def holds(stated: Stated, promised: Guarantee) -> bool:
+        # A value must be kept no more often than epsilon allows.
+        log_others = float(stated["options_log2"]) * math.log(2) + math.log1p(-(2.0 ** -float(stated["options_log2"])))
+        allowed = 1 / (1 + math.exp(min(700.0, log_others - promised.epsilon)))
+        return bool(0 < stated["kept"] <= allowed * _ROUNDING)
+
+    @staticmethod
+    def event_of(stated: Stated, promised: Guarantee) -> Event:
+        return Event(Response.name, exactly(promised.epsilon), Decimal(0), float(stated["options_log2"]))
+
+    @staticmethod
+    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
+        return None
+
+    def _keeps(self, count: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
+        """For each value whether U < g, (count,)."""
+        words = entropy.words(count)  # the first 64 bits of each U
+        low, high = self._first_edge
+        kept = words < np.uint64(low)
+        for index in np.flatnonzero(~kept & (words <= np.uint64(min(high, (1 << _WORD) - 1)))):
+            kept[index] = self._decide(int(words[index]), entropy)
+        return kept
+
+    def _decide(self, start: int, entropy: Entropy) -> bool:
+        bits, (low, high) = _WORD, self._first_edge
+        while low <= start <= high:
+            start, bits = start << _WORD | int(entropy.words(1)[0]), bits + _WORD
+            low, high = self._edge(bits)
+        return start < low
+
+    @cached_property
+    def _first_edge(self) -> tuple[int, int]:
+        return self._edge(_WORD)
+
+    def _edge(self, bits: int) -> tuple[int, int]:
+        """Numbers of `bits` bits: below the first one U < g for certain, above the second one U > g for certain."""
+        context = mpmath.MPContext()
+        context.prec = bits + _GUARD
+        weight = context.exp(-context.mpf(self.epsilon))  # of another value, the true one being 1: cannot overflow
+        kept = (1 - weight) / (1 + (self.options - 1) * weight)
+        doubt = context.ldexp(1, _GUARD // 2 - context.prec)
+        low = int(context.floor(context.ldexp(kept * (1 - doubt), bits)))
+        return low, int(context.floor(context.ldexp(kept * (1 + doubt), bits)))
+
+    def _uniform(self, count: int, entropy: Entropy) -> list[int]:
+        """Values from 0 to options - 1, equally likely."""
+        size = (self.options - 1).bit_length()
+        even = self.options & (self.options - 1) == 0
+        words = -(-size // _WORD) + (0 if even else 1)  # a word more: what must be drawn again is rare
+        whole = 1 << _WORD * words
+        whole -= whole % self.options
+        drawn: list[int] = []
+        while len(drawn) < count:
+            # Numbers beyond the last whole multiple of k are thrown away: the rest is evenly spread.
+            raw, step = entropy.words((count - len(drawn)) * words).tobytes(), 8 * words
+            numbers = (int.from_bytes(raw[place : place + step], "little") for place in range(0, len(raw), step))
+            drawn += [number % self.options for number in numbers if number < whole]
+        return drawn

@@ -1,0 +1,25 @@
+"""Batches in this process, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dpbart.rewrite.engines.engine import Answers, Make
+from dpbart.tables.batch import Batch
+
+
+@dataclass(frozen=True)
+class Inline:
+    """In this process."""
+
+    make: Make
+
+    @property
+    def name(self) -> str:
+        return "local, in one process"
+
+    def map(self, batches: Iterable[Batch]) -> Answers:
+        rewriter = self.make()
+        for batch in batches:
+            yield batch, rewriter.rewrite(batch.texts())

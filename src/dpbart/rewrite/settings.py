@@ -1,0 +1,116 @@
+"""Which model rewrites, under which budget: everything that can be known before any weights are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpbart import DEFAULT_MODEL
+from dpbart.channels.channel import Channel
+from dpbart.errors import BadParameter
+from dpbart.models.bundle import Bundle
+from dpbart.models.search import check_beams
+from dpbart.privacy.calibration import check_delta, check_epsilon
+from dpbart.privacy.card.card import ModelLine
+from dpbart.privacy.facts import Facts
+from dpbart.privacy.mechanisms import known
+from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a rewriter is, without its weights. Plans, cards, resumed runs and ledgers read this.
+
+    Attributes:
+        facts: of its channel, as this run uses it.
+        model: what a card says about its model.
+        files: a hash of the model's files other than its weights.
+        reads: tokens of a text that are read.
+        batch_size: texts in a step.
+        replay_seed: None where the randomness comes from the operating system.
+    """
+
+    facts: Facts
+    model: ModelLine
+    files: str
+    reads: int
+    batch_size: int
+    replay_seed: int | None = None
+
+    @property
+    def entropy(self) -> Entropy:
+        """Where a process that works for this run draws its random bits."""
+        return SystemEntropy() if self.replay_seed is None else ReplaySeed(self.replay_seed)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A model by name, and how it rewrites. Plain values: it travels to workers, which load the model themselves.
+
+    Attributes:
+        model: a bundled name such as "mini-pr-plus", a directory, or a hub id such as "facebook/bart-base".
+        epsilon: the privacy budget of one text; left out only with the mechanism "none".
+        delta: the slack of the guarantee; choose it below 1 / (number of texts).
+        mechanism: "gaussian", "laplace" or "none" (NOT PRIVATE); the model's own by default.
+        length: tokens of a text; the model's own by default.
+        beams: width of the decoder's search.
+        batch_size: texts in a step.
+        replay_seed: NOT PRIVATE: randomness from this seed, to test and to replay.
+    """
+
+    model: str = DEFAULT_MODEL
+    epsilon: float | None = None
+    delta: float = 1e-5
+    mechanism: str | None = None
+    length: int | None = None
+    beams: int = 10
+    batch_size: int = 32
+    replay_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise BadParameter(f"batch size must be at least 1, got {self.batch_size}.")
+        check_beams(self.beams)
+        if self.mechanism is not None:
+            known(self.mechanism).check_budget(self.epsilon, self.delta)
+        elif self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    @cached_property
+    def bundle(self) -> Bundle:
+        """The model directory. Raises NotPrepared where there is none."""
+        return Bundle.find(self.model)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a text."""
+        return self.bundle.facts.length if self.length is None else self.length
+
+    @cached_property
+    def channel(self) -> Channel[Any, Any]:
+        """What every text goes through."""
+        family = self.bundle.family
+        mechanism = family.mechanisms[0] if self.mechanism is None else self.mechanism
+        if mechanism not in family.mechanisms:
+            raise BadParameter(
+                f"the mechanism of '{self.bundle.name}' must be one of {', '.join(family.mechanisms)}, "
+                f"got {mechanism!r}. Choose one of these, or another model."
+            )
+        return family.channel(
+            self.bundle, mechanism=mechanism, epsilon=self.epsilon, delta=self.delta, length=self.tokens
+        )
+
+    @cached_property
+    def described(self) -> Described:
+        """Everything a plan needs to know. Reads no weights but their hash."""
+        facts, line = self.channel.facts, self.bundle.family.line(self.bundle, length=self.tokens, beams=self.beams)
+        return Described(
+            facts=facts if self.replay_seed is None else facts.replayed(),
+            model=line,
+            files=self.bundle.files,
+            reads=self.tokens,
+            batch_size=self.batch_size,
+            replay_seed=self.replay_seed,
+        )

@@ -1,0 +1,77 @@
+"""A fake model for your own tests: no weights, no torch, and the real channel and mechanism around it.
+
+from dpbart.testing import fake_rewriter
+fake_rewriter(epsilon=10).rewrite(["A text."]).texts  # ('rewritten',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpbart.channels.columns import Columns, ColumnsChannel, Floats
+from dpbart.privacy.card.card import ModelLine
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.mechanisms import Noised, make_noise
+from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+from dpbart.rewrite.rewriter import Rewriter
+from dpbart.rewrite.settings import Described
+
+Write = Callable[[Sequence[str]], Sequence[str]]
+LINE = ModelLine(
+    name="fake", fingerprint="0" * 12, variant="fake", length=20, decoding="none: a fake model", public_data=()
+)
+
+
+def rewritten(texts: Sequence[str]) -> list[str]:
+    """The word "rewritten" for every text."""
+    return ["rewritten" for _ in texts]
+
+
+@dataclass
+class FakeModel:
+    """Writes what you tell it to. It remembers its texts instead of reading them from the channel: never for real data.
+
+    Attributes:
+        write: new texts for old ones.
+    """
+
+    write: Write = rewritten
+    line: ModelLine = LINE
+    recipe: str = f"model:{LINE.identity}"
+    _texts: list[str] = field(default_factory=list)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """A latent of one 0 for each text: (batch, 1, 1)."""
+        self._texts = list(texts)
+        return np.zeros((len(texts), 1, 1), dtype=np.float32)
+
+    def read(self, texts: Sequence[str]) -> list[str]:
+        return list(texts)
+
+    def decode(self, private: Noised) -> list[str]:
+        return list(self.write(self._texts))
+
+
+def fake_rewriter(
+    write: Write = rewritten,
+    *,
+    epsilon: float | None = 10.0,
+    delta: float = 1e-5,
+    mechanism: str = "gaussian",
+    batch_size: int = 32,
+    replay_seed: int | None = None,
+) -> Rewriter:
+    """A rewriter with a fake model. Guarantee, recipe, card and ledger are as for a real one."""
+    channel = ColumnsChannel(Columns.all(1), ByValue(1.0), make_noise(mechanism, epsilon=epsilon, delta=delta), 1)
+    entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
+    return Rewriter(FakeModel(write), channel, batch_size, entropy)
+
+
+def described(rewriter: Rewriter) -> Described:
+    """What `dpbart.rewrite.job.plan` needs to know about a rewriter that is already loaded."""
+    seed = rewriter.entropy.seed if isinstance(rewriter.entropy, ReplaySeed) else None
+    line = rewriter.model.line
+    return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, seed)
