@@ -43,7 +43,8 @@ class Experiment:
             BadParameter: If engine, workers and address do not fit together.
             BadTable: If a data set does not exist, or has other counts than the paper's.
         """
-        choose_engine(request.engine, Settings(), workers=request.workers or 1, address=request.address)
+        workers = 1 if request.workers is None else request.workers
+        choose_engine(request.engine, Settings(), workers=workers, address=request.address)  # refuses a bad one
         data = {}
         for each in request.plan.data:
             whole = load_data(each.name, request.data_folder, allow_different=request.allow_different)
