@@ -19,8 +19,10 @@ from functools import partial
 import torch
 
 from dpbart import Rewriter, Rewriting
+from dpbart.rewrite.engines.engine import IN_FLIGHT, Answers, Engine, ended
+from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.engines.on_ray import OnRay
-from dpbart.rewrite.engines.processes import IN_FLIGHT, Answers, Engine, Inline, Processes, ended
+from dpbart.rewrite.engines.processes import Processes
 from dpbart.tables.batch import Batch, Rows
 
 ROWS, SIZE, WORKERS = 3000, 32, 2
@@ -67,7 +69,7 @@ def rate(engine: Engine) -> float:
 
 def main() -> None:
     make = partial(Rewriter.load, epsilon=500, beams=1)
-    one = rate(Inline(make()))
+    one = rate(Inline(make))
     print(f"local, 1 worker   {one:8.1f} texts/s", flush=True)
     local = rate(Processes(make, WORKERS))
     print(f"local, {WORKERS} workers  {local:8.1f} texts/s", flush=True)

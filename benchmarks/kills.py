@@ -17,31 +17,28 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbart import Rewriter, Rewriting
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit
 from dpbart.rewrite.durable.saved import Parts
 from dpbart.rewrite.durable.unfinished import folder_of
+from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
+from dpbart.testing import described, fake_rewriter
 
 ROWS, PEOPLE, KILLS = 5000, 300, 20
 
 
-class Marked(Rewriter):
-    """A rewriter whose model step marks the text."""
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        time.sleep(0.02 if texts else 0)
-        new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
-        return Rewriting(new, self.mechanism.guarantee, "marked")
+def marked(texts: Sequence[str]) -> list[str]:
+    time.sleep(0.02 if texts else 0)
+    return [f"{text} {secrets.token_hex(8)}" for text in texts]
 
 
 def live(folder: Path) -> None:
     commit.PART_ROWS = 100
-    rewriter = Marked(**vars(Rewriter.load("mini", epsilon=500, delta=1e-9, batch_size=10)))
-    task = Task(folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", resume=True)
-    plan(task, rewriter.mechanism).run(rewriter)
+    rewriter = fake_rewriter(marked, epsilon=500, delta=1e-9, batch_size=10)
+    request = Request(folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", resume=True)
+    plan(request, described(rewriter)).run(Inline(lambda: rewriter))
 
 
 def safe(folder: Path) -> list[str]:

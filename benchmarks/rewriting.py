@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from dpbart import Rewriter
+from dpbart.models.latent import LatentModel
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.privacy.sampling import SystemEntropy
@@ -50,14 +51,9 @@ def noise_against_decoding(rewriter: Rewriter) -> bool:
     latent = np.zeros((BATCH, 20, PAPER_ENTRIES // 20), dtype=np.float32)
     clipped = ByValue(0.1).clip(latent)
     texts = [TEXT] * BATCH
-    private = rewriter.mechanism.privatize(
-        rewriter.clip.clip(rewriter.columns.keep(rewriter.halves.encode(rewriter.tokens.encode(texts)))),
-        SystemEntropy(),
-    )
-    restored = rewriter.columns.restore(private)
+    private = rewriter.channel.send(rewriter.model.encode(texts), SystemEntropy())
     noise, decoding = in_turns(
-        lambda: Gaussian(500, 1e-5).privatize(clipped, SystemEntropy()),
-        lambda: rewriter.halves.decode(restored, rewriter.search, length=rewriter.tokens.length),
+        lambda: Gaussian(500, 1e-5).privatize(clipped, SystemEntropy()), lambda: rewriter.model.decode(private)
     )
     print(f"noise for {BATCH} x {PAPER_ENTRIES} entries {1000 * noise:.1f} ms, decoding them {1000 * decoding:.0f} ms")
     return report("noise / decoding, beam 10", noise / decoding, 0.05, at_most=True)
@@ -65,14 +61,16 @@ def noise_against_decoding(rewriter: Rewriter) -> bool:
 
 def pipeline_against_generate(rewriter: Rewriter) -> bool:
     texts = [TEXT] * BATCH * 2
-    ids = torch.from_numpy(rewriter.tokens.encode(texts))
-    config = rewriter.search.config(rewriter.halves.model, new_tokens=ids.shape[1])
+    model = rewriter.model
+    assert isinstance(model, LatentModel)
+    ids = torch.from_numpy(model.tokens.encode(texts))
+    config = model.search.config(model.halves.model, new_tokens=ids.shape[1])
 
     @torch.inference_mode()
     def generate() -> None:
         for batch in ids.split(BATCH):
             everywhere = torch.ones_like(batch)
-            rewriter.halves.model.generate(input_ids=batch, attention_mask=everywhere, generation_config=config)
+            model.halves.model.generate(input_ids=batch, attention_mask=everywhere, generation_config=config)
 
     bare, whole = in_turns(generate, lambda: rewriter.rewrite(texts))
     print(f"generate {len(texts) / bare:.1f} texts/s, rewrite {len(texts) / whole:.1f} texts/s")

@@ -18,6 +18,7 @@ import torch
 from dpbart import Rewriter
 from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.models.bundle import Bundle
+from dpbart.models.latent import LatentModel
 from dpbart.prepare.corpus import find_corpus, held_out_texts
 
 DOCS = Path(__file__).parent
@@ -46,16 +47,16 @@ def load(model: str, epsilon: float) -> Rewriter:
 
 def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:
     rewriter = load(model, epsilon)
-    fitting = rewriter.tokens.decode(rewriter.tokens.encode(texts))  # as far as the model reads them
+    fitting = rewriter.model.read(texts)
     done = rewriter.rewrite(texts)
     kept = measure_kept(fitting, done.texts)
-    bits = rewriter.mechanism.bits(rewriter.sensitivity)
+    bits = rewriter.facts.bits
     return {
         "texts": len(texts),
         "bleu": round(kept.bleu, 2),
         "content_words": round(kept.content_words, 3),
         "bits": None if math.isinf(bits) else round(bits, 1),
-        "surprise": round(surprise(rewriter, texts), 1) if rewriter.bundle.name == SURPRISED else None,
+        "surprise": round(surprise(rewriter, texts), 1) if rewriter.model.line.name == SURPRISED else None,
         "samples": list(rewriter.rewrite(SAMPLES).texts),
         "recipe": done.recipe,
         "signature": kept.signature,
@@ -65,14 +66,15 @@ def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:
 @torch.inference_mode()
 def surprise(rewriter: Rewriter, texts: list[str]) -> float:
     """Bits that the decoder still needs to write a text, once it has its private latent: the mean over the texts."""
-    model, start = rewriter.halves.model, rewriter.search.start_id
+    reader = rewriter.model
+    assert isinstance(reader, LatentModel)
+    model, start = reader.halves.model, reader.search.start_id
     nats = 0.0
     for first in range(0, len(texts), 64):
-        ids = rewriter.tokens.encode(texts[first : first + 64])  # (batch, length)
-        clipped = rewriter.clip.clip(rewriter.columns.keep(rewriter.halves.encode(ids)))
-        private = rewriter.columns.restore(rewriter.mechanism.privatize(clipped, rewriter.entropy), rewriter.told)
+        ids = reader.tokens.encode(texts[first : first + 64])  # (batch, length)
+        private = rewriter.channel.send(reader.halves.encode(ids), rewriter.entropy)
         before = np.concatenate([np.full_like(ids[:, :1], start), ids[:, :-1]], axis=1)
-        before[:, 1] = rewriter.tokens.id_of("<s>")  # what is written first, whatever the encoder was told
+        before[:, 1] = reader.tokens.id_of("<s>")  # what is written first, whatever the encoder was told
         logits = model(
             decoder_input_ids=torch.from_numpy(before),
             encoder_outputs=(torch.from_numpy(private.values),),

@@ -7,17 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dpbart
+from dpbart.evaluate.classifiers.registry import CLASSIFIERS
+from dpbart.models.families import FAMILIES
+from dpbart.privacy.mechanisms import MECHANISMS
 
 PACKAGE = Path(dpbart.__file__).parent
 MAY_IMPORT = {
     "privacy": {"privacy"},
-    "models": {"privacy", "models"},
+    "channels": {"privacy", "channels"},
+    "models": {"privacy", "channels", "models"},
     "tables": {"tables"},
-    "prepare": {"privacy", "models", "prepare"},
-    "rewrite": {"privacy", "models", "tables", "rewrite"},
-    "evaluate": {"privacy", "models", "tables", "prepare", "rewrite", "evaluate"},
-    "cli": {"privacy", "models", "tables", "prepare", "rewrite", "evaluate", "cli"},
+    "prepare": {"privacy", "channels", "models", "prepare"},
+    "rewrite": {"privacy", "channels", "models", "tables", "rewrite"},
+    "evaluate": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate"},
+    "cli": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate", "cli"},
 }
 
 
@@ -54,7 +60,7 @@ SEEDABLE |= {"rand", "randn", "randint", "rand_like", "randn_like", "normal", "b
 
 
 def test_nothing_on_the_private_path_uses_a_seedable_generator() -> None:
-    for room in ("privacy", "models", "rewrite"):
+    for room in ("privacy", "channels", "models", "rewrite"):
         for file in (PACKAGE / room).rglob("*.py"):
             assert not [name for name in imported_modules(file) if {"random", "torch.random"} & set(name.split("."))], (
                 file
@@ -64,9 +70,46 @@ def test_nothing_on_the_private_path_uses_a_seedable_generator() -> None:
             assert not used & SEEDABLE, f"{used & SEEDABLE} in {file}"
 
 
-def test_only_pruning_processes_a_private_latent_further() -> None:
-    users = {file.name for file in PACKAGE.rglob("*.py") if ".post_processed(" in file.read_text()}
-    assert users == {"pruning.py"}
+def test_only_channels_process_a_private_value_further_and_only_mechanisms_seal_one() -> None:
+    def users(call: str) -> set[str]:
+        found = [file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py") if call in file.read_text()]
+        return {str(file.parent) for file in found}
+
+    assert users(".post_processed(") == {"channels"}
+    assert users("seal(") == {"privacy", "privacy/mechanisms"}  # where it is defined, and where it is used
+
+
+def compared_strings(file: Path) -> set[str]:
+    """The strings that a file compares something with, or looks something up by."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        for part in parts:
+            for each in [part, *(part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [])]:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    found.add(each.value)
+    return found
+
+
+NAMES = {
+    "privacy/mechanisms": set(MECHANISMS),
+    "models": {*FAMILIES, *(variant for family in FAMILIES.values() for variant in family.variants)},
+    "evaluate/classifiers": set(CLASSIFIERS),
+}
+
+
+@pytest.mark.parametrize("room", NAMES)
+def test_names_are_compared_only_in_their_own_room(room: str) -> None:
+    """Everybody else asks the facts, the mechanism or the family."""
+    wrong = {}
+    for file in PACKAGE.rglob("*.py"):
+        if not file.is_relative_to(PACKAGE / room) and compared_strings(file) & NAMES[room]:
+            wrong[str(file.relative_to(PACKAGE))] = compared_strings(file) & NAMES[room]
+    assert wrong == {}
 
 
 def test_help_loads_neither_torch_nor_transformers() -> None:

@@ -72,6 +72,6 @@ def fake_rewriter(
 
 def described(rewriter: Rewriter) -> Described:
     """What `dpbart.rewrite.job.plan` needs to know about a rewriter that is already loaded."""
-    seed = rewriter.entropy.seed if isinstance(rewriter.entropy, ReplaySeed) else None
+    seed = rewriter.entropy.number if isinstance(rewriter.entropy, ReplaySeed) else None
     line = rewriter.model.line
     return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, seed)

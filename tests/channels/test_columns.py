@@ -5,24 +5,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dpbart.models.pruning import Columns
 
+from dpbart.channels.columns import Columns, ColumnsChannel
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.imported.checkpoint import read_pruned_columns
 from dpbart.privacy.clipping import ByValue
-from dpbart.privacy.mechanisms import NonPrivate
-from dpbart.privacy.sampling import SystemEntropy
+from dpbart.privacy.mechanisms import Gaussian, NonPrivate
+from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
 
 LATENT = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
 
 
 def test_restoring_puts_columns_back_and_zeros_between() -> None:
     columns = Columns.without([1, 2, 6], width=8)
-    private = NonPrivate().privatize(ByValue(10.0).clip(columns.keep(LATENT)), SystemEntropy())
-    restored = columns.restore(private)
+    channel = ColumnsChannel(columns, ByValue(10.0), NonPrivate(), 5)
+    restored = channel.send(LATENT, SystemEntropy())
     np.testing.assert_array_equal(restored.values[..., [0, 3, 4, 5, 7]], LATENT[..., [0, 3, 4, 5, 7]])
     assert not restored.values[..., [1, 2, 6]].any()
-    assert restored.guarantee == private.guarantee
+    assert restored.facts == channel.facts
 
 
 def test_pruned_columns_carry_nothing() -> None:
@@ -30,6 +30,17 @@ def test_pruned_columns_carry_nothing() -> None:
     other = LATENT.copy()
     other[..., [1, 2, 6]] = 99.0
     np.testing.assert_array_equal(columns.keep(other), columns.keep(LATENT))
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_what_arrives_carries_the_facts_of_the_channel(replayed: bool) -> None:
+    """Plan and card read the channel's facts before anything is sent; the private value must agree with them."""
+    channel = ColumnsChannel(Columns.without([1, 2, 6], width=8), ByValue(10.0), Gaussian(5.0, 1e-5), 5)
+    sent = channel.send(LATENT, ReplaySeed(1) if replayed else SystemEntropy())
+    assert sent.facts == (channel.facts.replayed() if replayed else channel.facts)
+    assert sent.guarantee.private != replayed
+    assert channel.facts.figures["entries"] == 5 * 5
+    assert channel.facts.recipe == "mech:gaussian|eps:5|delta:1e-05|clip:value:10|kept:5/8"
 
 
 @pytest.mark.parametrize(

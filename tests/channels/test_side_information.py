@@ -1,4 +1,4 @@
-"""What a model trained under noise is told: public, and enough to tell budgets and rows apart."""
+"""Side information: public, and enough to tell budgets and rows apart."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from dpbart.models.pruning import Columns
-from dpbart.models.told import TOKENS, Told, budget_token, row_places
 
+from dpbart.channels.columns import Columns, ColumnsChannel
+from dpbart.channels.side_information import TOKENS, SideInformation, budget_token, row_places
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
@@ -42,16 +42,18 @@ def test_a_model_that_lost_no_column_has_no_room_for_places() -> None:
 def test_the_noised_columns_have_the_same_power_at_every_budget(epsilon: float, bound: float) -> None:
     columns, clip = Columns(80, tuple(range(60))), ByValue(bound)
     mechanism = Gaussian(epsilon, 1e-5)
-    told = Told.of(mechanism, clip, columns, length=20)
-    signal = clip.clip(np.tile([bound, -bound], (4, 20, 30)))  # as strong as the clip lets through
-    received = columns.restore(mechanism.privatize(signal, SystemEntropy()), told).values[..., :60] / bound
+    public = SideInformation.of(mechanism, clip, columns, length=20)
+    signal = np.zeros((4, 20, 80), dtype=np.float32)
+    signal[..., :60] = np.tile([bound, -bound], (4, 20, 30))  # as strong as the clip lets through
+    channel = ColumnsChannel(columns, clip, mechanism, 20, public)
+    received = channel.send(signal, SystemEntropy()).values[..., :60] / bound
     assert float(np.square(received).mean()) == pytest.approx(1.0, abs=0.1)
 
 
 def test_without_noise_the_kept_columns_come_as_they_are() -> None:
     columns, clip = Columns(6, (0, 2)), ByValue(1.0)
-    told = Told.of(NonPrivate(), clip, columns, length=3)
-    clipped = clip.clip(np.linspace(-0.9, 0.9, 6).reshape(1, 3, 2))
-    received = columns.restore(NonPrivate().privatize(clipped, SystemEntropy()), told)
-    np.testing.assert_allclose(received.values[..., [0, 2]], clipped.values, rtol=1e-6)
-    np.testing.assert_array_equal(received.values[0][:, [1, 3, 4, 5]], told.places[:, [1, 3, 4, 5]])
+    public = SideInformation.of(NonPrivate(), clip, columns, length=3)
+    latent = np.linspace(-0.9, 0.9, 18, dtype=np.float32).reshape(1, 3, 6)
+    received = ColumnsChannel(columns, clip, NonPrivate(), 3, public).send(latent, SystemEntropy())
+    np.testing.assert_allclose(received.values[..., [0, 2]], latent[..., [0, 2]], rtol=1e-6)
+    np.testing.assert_array_equal(received.values[0][:, [1, 3, 4, 5]], public.places[:, [1, 3, 4, 5]])

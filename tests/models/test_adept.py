@@ -10,18 +10,18 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from dpbart.models.adept import AdeptConfig, AdeptForGeneration, SplitAdept
+from dpbart.models.adept_network import AdeptConfig, AdeptForGeneration, SplitAdept
 from dpbart.models.bundle import Bundle
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByNorm
-from dpbart.privacy.mechanisms import NonPrivate, PrivateLatent
+from dpbart.privacy.mechanisms import Noised, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
 
 CPU = torch.device("cpu")
 
 
-def clipped(latent: npt.NDArray[np.float32], radius: float = 5.0) -> PrivateLatent:
+def clipped(latent: npt.NDArray[np.float32], radius: float = 5.0) -> Noised:
     return NonPrivate().privatize(ByNorm(radius).clip(latent), SystemEntropy())
 
 
@@ -109,7 +109,8 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(ti
     assert not np.allclose(short, long)
     same = np.random.default_rng(0).normal(size=short.shape).astype(np.float32)
     after_short, after_long = (
-        halves.decode(clipped(latent).post_processed(same), BeamSearch(4), length=12) for latent in (short, long)
+        halves.decode(clipped(latent).post_processed(same, recipe=""), BeamSearch(4), length=12)
+        for latent in (short, long)
     )
     np.testing.assert_array_equal(after_short, after_long)
 

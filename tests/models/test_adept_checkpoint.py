@@ -12,11 +12,13 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.adept import SplitAdept
+from dpbart.models.adept_network import SplitAdept
 from dpbart.models.bundle import Bundle
 from dpbart.models.imported.checkpoint import import_checkpoint
+from dpbart.models.latent import clip_of
 from dpbart.models.text import Tokens
 from dpbart.rewrite.rewriter import Rewriter
+from tests.latents import channel_of, entries_of
 
 WORDS = ("<PAD>", "<UNK>", "<SOS>", "<EOS>", "the", "nurse", "found", "an", "apple", ".")
 EMBEDDING, HIDDEN = 3, 4
@@ -70,10 +72,10 @@ def test_weights_and_ids_are_the_authors_own(checkpoint: Path, tmp_path: Path) -
 
 def test_it_is_clipped_by_norm_and_rewrites(checkpoint: Path, tmp_path: Path) -> None:
     bundle = bring_in(checkpoint, tmp_path / "out")
-    assert bundle.clip.name == "l2:5"
+    assert clip_of(bundle).name == "l2:5"
     rewriter = Rewriter.load(str(bundle.folder), epsilon=100, beams=2)
-    assert rewriter.entries == 2 * HIDDEN
-    assert rewriter.sensitivity.l2 == 10
+    assert entries_of(rewriter) == 2 * HIDDEN
+    assert channel_of(rewriter).bounds.sensitivity.l2 == 10
     assert len(rewriter.rewrite(["the nurse found an apple"]).texts) == 1
 
 
@@ -161,4 +163,4 @@ def test_it_is_imported_by_command(checkpoint: Path, tmp_path: Path) -> None:
     args = ["models", "import", str(checkpoint), "--out", str(tmp_path / "out"), "--clip", "2"]
     done = CliRunner().invoke(cli, args)
     assert done.exit_code == 0, done.stderr
-    assert Bundle.at(tmp_path / "out").clip.name == "l2:2"
+    assert clip_of(Bundle.at(tmp_path / "out")).name == "l2:2"

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import BUNDLED, Bundle
+from dpbart.models.halves import SplitBart
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByValue
-from dpbart.privacy.mechanisms import NonPrivate, PrivateLatent
+from dpbart.privacy.mechanisms import Noised, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
 
 TEXTS = [
@@ -29,7 +29,7 @@ TEXTS = [
 ]
 
 
-def unchanged(latent: npt.NDArray[np.float32]) -> PrivateLatent:
+def unchanged(latent: npt.NDArray[np.float32]) -> Noised:
     return NonPrivate().privatize(ByValue(1e6).clip(latent), SystemEntropy())
 
 
@@ -66,7 +66,8 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mi
     short, long = mini.encode(tokens.encode(["Rain."])), mini.encode(tokens.encode([TEXTS[2]]))
     same = np.random.default_rng(0).normal(size=short.shape).astype(np.float32)
     after_short, after_long = (
-        mini.decode(unchanged(latent).post_processed(same), BeamSearch(4), length=20) for latent in (short, long)
+        mini.decode(unchanged(latent).post_processed(same, recipe=""), BeamSearch(4), length=20)
+        for latent in (short, long)
     )
     np.testing.assert_array_equal(after_short, after_long)
 

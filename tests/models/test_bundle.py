@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import NotPrepared
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import BUNDLED, PARTS, Bundle, ModelFacts, bundled_names, save_bundle
+from dpbart.models.halves import SplitBart
+from dpbart.models.latent import clip_of
 
 
 def test_a_model_ships_with_the_package() -> None:
@@ -50,7 +51,7 @@ def test_a_hub_model_comes_by_the_same_door(monkeypatch: pytest.MonkeyPatch, tin
         shutil.copyfile(tiny.folder / part, tmp_path / part)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
     bundle = Bundle.find("facebook/bart-base")
-    assert (bundle.name, bundle.clip.bound, bundle.facts.width) == ("facebook/bart-base", 0.1, 32)
+    assert (bundle.name, clip_of(bundle).bound, bundle.facts.width) == ("facebook/bart-base", 0.1, 32)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -63,7 +64,7 @@ def test_a_directory_with_a_part_missing_names_it(tiny_copy: Path, part: str) ->
 def test_a_plain_bart_directory_needs_a_clip_of_its_own(tiny_copy: Path) -> None:
     (tiny_copy / "dpbart.json").unlink()
     with pytest.raises(NotPrepared, match="has no clip yet.*dpbart prepare clip --model"):
-        _ = Bundle.find(str(tiny_copy)).clip
+        clip_of(Bundle.find(str(tiny_copy)))
 
 
 def test_another_kind_of_model_is_refused(tiny_copy: Path) -> None:

@@ -10,10 +10,11 @@ from safetensors.torch import load_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
+from dpbart.models.halves import SplitBart
 from dpbart.models.imported.checkpoint import import_checkpoint
 from dpbart.rewrite.rewriter import Rewriter
+from tests.latents import channel_of, entries_of
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def test_pruned_columns_come_along_and_it_rewrites(checkpoint: Path, tiny: Bundl
     bundle = bring_in(checkpoint, tiny, tmp_path / "out", columns)
     assert bundle.facts.kept == tuple(range(20, 32))
     rewriter = Rewriter.load(str(bundle.folder), epsilon=100, beams=2)
-    assert rewriter.entries == 12 * 12
-    assert rewriter.sensitivity.l2 == pytest.approx(2 * 0.1 * 12)
+    assert entries_of(rewriter) == 12 * 12
+    assert channel_of(rewriter).bounds.sensitivity.l2 == pytest.approx(2 * 0.1 * 12)
     assert len(rewriter.rewrite(["the nurse found an apple"]).texts) == 1
 
 

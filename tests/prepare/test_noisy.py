@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from dpbart.channels.columns import Columns
+from dpbart.channels.side_information import row_places
 from dpbart.errors import BadParameter
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.pruning import Columns
+from dpbart.models.halves import SplitBart
+from dpbart.models.latent import clip_of
 from dpbart.models.text import Tokens
-from dpbart.models.told import row_places
 from dpbart.prepare import noisy, training
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.prepare.noisy import NoisyColumns, NoisyRecipe, forget_pruned, spread_columns, train_noisy, write_noisy
@@ -24,6 +25,7 @@ from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
 from dpbart.rewrite.rewriter import Rewriter
+from tests.latents import channel_of, model_of
 
 RECIPE = NoisyRecipe(steps=4, batch_size=8)
 
@@ -181,18 +183,19 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
     monkeypatch.setattr("dpbart.prepare.noisy.batch_of", batch)
     trained = train_noisy(pruned, corpus, recipe, tmp_path / "training")
     bundle = write_noisy(pruned, trained, corpus, recipe, tmp_path / "training", tmp_path / "pr-plus")
-    assert (bundle.facts.variant, bundle.facts.told, bundle.clip.bound) == ("pr-plus", True, noisy.BOUND)
+    assert (bundle.facts.variant, bundle.facts.told, clip_of(bundle).bound) == ("pr-plus", True, noisy.BOUND)
 
     rewriter = Rewriter.load(str(bundle.folder), epsilon=500.0, beams=2)
     texts = ["a child sold nine keys .", ""]
     token = int(seen[0][0, 0])
-    assert set(rewriter.tokens.encode(texts)[:, 0]) == {token}
-    assert rewriter.search.config(rewriter.halves.model, 5).decoder_start_token_id == token
-    kept = rewriter.columns.keep(rewriter.halves.encode(rewriter.tokens.encode(texts)))
-    quiet = NonPrivate().privatize(rewriter.clip.clip(kept), SystemEntropy())
-    latent = torch.from_numpy(rewriter.halves.encode(rewriter.tokens.encode(texts)))
-    in_training = real(NoisyColumns(rewriter.columns, length=12), latent, torch.zeros(2), settings[0][:2])
-    np.testing.assert_allclose(rewriter.columns.restore(quiet, rewriter.told).values, in_training.numpy(), atol=1e-6)
+    model, sent_by = model_of(rewriter), channel_of(rewriter)
+    assert set(model.tokens.encode(texts)[:, 0]) == {token}
+    assert model.search.config(model.halves.model, 5).decoder_start_token_id == token
+    latent = model.encode(texts)
+    quiet = replace(sent_by, mechanism=NonPrivate()).send(latent, SystemEntropy())  # the side information stays
+    noisy_columns = NoisyColumns(sent_by.columns, length=12)
+    in_training = real(noisy_columns, torch.from_numpy(latent), torch.zeros(2), settings[0][:2])
+    np.testing.assert_allclose(quiet.values, in_training.numpy(), atol=1e-6)
     assert not any("budget" in text for text in rewriter.rewrite(texts).texts)
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from dpbart.cli import cli
 from dpbart.cli.adept import figures_of
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.adept import AdeptForGeneration
+from dpbart.models.adept_network import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
 from dpbart.prepare import training

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from dpbart.cli import cli
 from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle
+from dpbart.models.latent import clip_of
 from dpbart.prepare import training
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.prepare.pretrain import PretrainRecipe, pretrain
@@ -119,6 +120,6 @@ def test_a_model_is_made_from_text_by_the_commands_alone(tmp_path: Path) -> None
     assert "<- chosen" in shown
     assert "standard deviation" in shown
     assert (model / "clip.png").stat().st_size > 5000
-    assert Bundle.at(model).clip.bound > 0
+    assert clip_of(Bundle.at(model)).bound > 0
     (tmp_path / "in.txt").write_text("a k u .\n")
     run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", model)

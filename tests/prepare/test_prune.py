@@ -12,19 +12,22 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from dpbart.channels.columns import Columns
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.pruning import Columns, choose, importance
+from dpbart.models.halves import SplitBart
+from dpbart.models.latent import clip_of
 from dpbart.models.text import Tokens
 from dpbart.prepare import training
 from dpbart.prepare.corpus import CorpusFile
+from dpbart.prepare.importance import choose, importance
 from dpbart.prepare.pretrain import PretrainRecipe, new_bart, write_bundle
 from dpbart.prepare.prune import ClippedColumns, PruneRecipe, prune, write_pruned
 from dpbart.prepare.quality import Copier, Copies
 from dpbart.privacy.clipping import Clip
 from dpbart.rewrite.rewriter import Rewriter
+from tests.latents import entries_of
 
 RECIPE = PruneRecipe(rounds=2, steps=3, batch_size=8)
 
@@ -185,7 +188,7 @@ def test_the_last_weights_rewrite_with_the_columns_of_the_round_before(
     bundle = write_pruned(tiny, pruned, corpus, RECIPE, 1, tmp_path / "pr").record(figures={}, clip=0.5)
     assert bundle.facts.corpora == tiny.facts.corpora  # the same text, named once
     assert (bundle.facts.variant, bundle.columns) == ("pr", pruned.rounds[0].columns)
-    assert Rewriter.load(str(bundle.folder), epsilon=100, beams=1).entries == 24 * 12
+    assert entries_of(Rewriter.load(str(bundle.folder), epsilon=100, beams=1)) == 24 * 12
     with pytest.raises(BadParameter, match="round to rewrite with must be from 1 to 2, got 3"):
         write_pruned(tiny, pruned, corpus, RECIPE, 3, tmp_path / "other")
 
@@ -266,4 +269,4 @@ def test_the_clip_of_a_model_trained_under_noise_stays(
     )
     assert done.exit_code == 1
     assert "was trained under noise, and its clip is part of that training" in done.stderr
-    assert Bundle.at(tiny_copy).clip == tiny.clip
+    assert clip_of(Bundle.at(tiny_copy)) == clip_of(tiny)

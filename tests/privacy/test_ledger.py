@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import sqlite3
 from collections import Counter
 from decimal import Decimal
@@ -14,10 +15,16 @@ from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
 from dpbart.privacy.budget import database
 from dpbart.privacy.budget.composition import EXACT, Release
 from dpbart.privacy.budget.ledger import Ledger, Run
-from dpbart.privacy.clipping import Sensitivity
-from dpbart.privacy.mechanisms import Gaussian, Laplace
+from dpbart.privacy.clipping import Bounds, Sensitivity
+from dpbart.privacy.event import Event
+from dpbart.privacy.mechanisms import Gaussian
 
-TENTH = Release.of(Laplace(0.1), private=True)
+TENTH = Release((Event("laplace", Decimal("0.1"), Decimal(0)),))
+OLD = Path(__file__).parent / "version_0_1"
+
+
+def gaussian(epsilon: float, delta: float) -> Release:
+    return Release((Gaussian(epsilon, delta).facts(Bounds("value:1", 1, Sensitivity(2.0, 2.0))).event,))
 
 
 def a_run(name: str, release: Release = TENTH) -> Run:
@@ -52,12 +59,12 @@ def test_a_refused_release_changes_nothing(ledger: Ledger) -> None:
 
 
 def test_what_was_released_is_told_for_each_person(ledger: Ledger) -> None:
-    ledger.begin(a_run("second", Release.of(Gaussian(500, 1e-6), private=True)))
+    ledger.begin(a_run("second", gaussian(500, 1e-6)))
     ledger.record("first", {"anna": 2}, before=0, upto=2)
     ledger.record("second", {"anna": 1}, before=0, upto=1)
     first, second = sorted(ledger.entries("anna"), key=lambda entry: entry.run.name)
     assert (first.run, first.texts) == (a_run("first"), 2)
-    assert (second.run.release.multiplier, second.texts) == (Gaussian(500, 1e-6).noise_scale(Sensitivity(1.0, 1.0)), 1)
+    assert (second.run.release, second.texts) == (gaussian(500, 1e-6), 1)
     assert ledger.entries("nobody") == []
     summary = ledger.summary()
     assert (summary.people, summary.texts, len(summary.runs)) == (1, 3, 2)
@@ -76,14 +83,14 @@ def test_rows_are_recorded_in_order_and_once(ledger: Ledger) -> None:
 
 def test_figures_that_are_none_are_damage(ledger: Ledger) -> None:
     ledger.record("first", {"anna": 1}, before=0, upto=1)
-    for damage in ("UPDATE runs SET epsilon = '5x0'", "DELETE FROM runs"):
+    for damage in ('UPDATE runs SET events = \'[["laplace", "5x0", "0", null]]\'', "DELETE FROM runs"):
         ledger._connection.execute(damage)
         with pytest.raises(BadLedger, match="damaged at run first"):
             Ledger(ledger.file).spent("anna")
 
 
 def test_gaussian_releases_are_checked_by_the_exact_rule(ledger: Ledger) -> None:
-    ledger.begin(a_run("normal", Release.of(Gaussian(1.0, 1e-6), private=True)))
+    ledger.begin(a_run("normal", gaussian(1.0, 1e-6)))
     ledger.record("normal", {"anna": 10}, before=0, upto=10, budget=Decimal(5))  # the plain sum is 10
     spent = ledger.spent("anna")
     assert spent is not None
@@ -107,9 +114,30 @@ def test_limits_of_everybody_of_one_and_of_a_run(ledger: Ledger) -> None:
 
 
 def test_no_limit_can_hold_a_release_that_promises_nothing(ledger: Ledger) -> None:
-    nothing = Release(Decimal("Infinity"), Decimal(0))
+    nothing = Release((Event("none", Decimal("Infinity"), Decimal(0)),))
     with pytest.raises(BudgetExceeded, match="needs infinite"):
         ledger.check(nothing, {"anna": 1}, budget=Decimal(100_000))
+
+
+def test_a_ledger_of_version_0_1_keeps_all_that_it_knows(tmp_path: Path) -> None:
+    """Made by dpbart 0.1: 3 texts at (500, 1e-5) with a label of epsilon 2, then 3 by Laplace noise at 750.5."""
+    file = tmp_path / "ledger.db"
+    shutil.copyfile(OLD / "ledger.db", file)
+    spent = Ledger(file).spent("anna")
+    assert spent is not None
+    assert (str(spent.epsilon), spent.delta) == ("2430.6116368761286", Decimal("0.00002"))  # as version 0.1 showed it
+    first, second = Ledger(file).entries("anna")
+    assert [(event.mechanism, str(event.epsilon)) for event in first.run.release.events] == [
+        ("gaussian", "500.0"),
+        ("response", "2.0"),
+    ]
+    assert [(event.mechanism, str(event.epsilon)) for event in second.run.release.events] == [("laplace", "750.5")]
+    again = Ledger(file)
+    again.begin(a_run("new"))
+    again.record("new", {"anna": 1}, before=0, upto=1)
+    now = again.spent("anna")
+    assert now is not None
+    assert now.epsilon == spent.epsilon + Decimal("0.1")
 
 
 ATTEMPTS, PROCESSES, PEOPLE = 1000, 8, 20
@@ -153,7 +181,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     sqlite3.connect(other).execute("CREATE TABLE mine (x)").connection.close()
     Ledger(newer, create=True).close()
     sqlite3.connect(newer).execute("PRAGMA user_version = 9").connection.close()
-    for file, message in ((text, "damaged, or not a ledger"), (other, "not a ledger"), (newer, "format 1, got 9")):
+    for file, message in ((text, "damaged, or not a ledger"), (other, "not a ledger"), (newer, "format 2, got 9")):
         content = file.read_bytes()
         with pytest.raises(BadLedger, match=message):
             Ledger(file, create=True)

@@ -317,11 +317,7 @@ def test_a_card_check_tells_enough_noise_from_too_little(mechanism: NoiseMechani
     assert mechanism.holds(facts.figures, facts.guarantee)
     assert not mechanism.holds({**facts.figures, "scale": 0.99 * float(facts.figures["scale"])}, facts.guarantee)
     event = mechanism.event_of(facts.figures, facts.guarantee)
-    assert (event.mechanism, event.epsilon, event.delta) == (
-        facts.event.mechanism,
-        facts.event.epsilon,
-        facts.event.delta,
-    )
+    assert dataclasses.replace(event, parameter=None) == dataclasses.replace(facts.event, parameter=None)
     assert event.parameter == pytest.approx(facts.event.parameter)
 
 
@@ -353,9 +349,7 @@ def test_a_gaussian_without_delta_is_refused(delta: float) -> None:
 
 
 def test_an_unknown_mechanism_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        BadParameter, match="mechanism must be one of response, gaussian, laplace, none, got 'staircase'"
-    ):
+    with pytest.raises(BadParameter, match="must be one of response, gaussian, laplace, none, got 'staircase'"):
         make_noise("staircase", epsilon=1.0, delta=1e-5)
 
 

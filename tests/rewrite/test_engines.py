@@ -9,53 +9,58 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from dpbart import Rewriter, Rewriting
+from dpbart import Rewriter
 from dpbart.cli import cli
-from dpbart.errors import BadParameter, EngineFailed
+from dpbart.errors import BadParameter, EngineFailed, NotPrepared
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.sampling import ReplaySeed
+from dpbart.privacy.sampling import SystemEntropy
+from dpbart.rewrite.engines import choose_engine
+from dpbart.rewrite.engines.engine import Engine, Make
+from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.engines.on_ray import OnRay
-from dpbart.rewrite.engines.processes import Engine, Inline, Make, Processes, choose_local
+from dpbart.rewrite.engines.processes import Processes
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
+from dpbart.rewrite.settings import Settings
 from dpbart.tables.batch import Batch, Rows
+from dpbart.testing import described, fake_rewriter
 
 OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
 
 
-class Deadly(Rewriter):
-    """A rewriter that gives texts back with the number of its process, and kills it once, or whenever it is used."""
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        time.sleep(0.02)
-        flag = Path(os.environ.get("DPBART_TEST_FLAG", "/nowhere/at/all"))
-        if flag.parent.is_dir() and (not flag.exists() or flag.name == "always") and "text 12" in texts:
-            flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return Rewriting(tuple(f"{text}@{os.getpid()}" for text in texts), self.mechanism.guarantee, "deadly")
+def deadly(texts: Sequence[str]) -> list[str]:
+    """The texts with the number of this process, which is killed once, or whenever it is used."""
+    time.sleep(0.02)
+    flag = Path(os.environ.get("DPBART_TEST_FLAG", "/nowhere/at/all"))
+    if flag.parent.is_dir() and (not flag.exists() or flag.name == "always") and "text 12" in texts:
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [f"{text}@{os.getpid()}" for text in texts]
 
 
-def make_deadly(model: Path, flag: Path) -> Deadly:
+def make_deadly(flag: Path) -> Rewriter:
     os.environ["DPBART_TEST_FLAG"] = str(flag)
-    return Deadly(**vars(Rewriter.load(str(model), epsilon=500, beams=1, batch_size=4)))
+    return fake_rewriter(deadly, epsilon=500, batch_size=4)
 
 
-class Loud(Rewriter):
-    """A rewriter that gives texts back in capitals, with bits of its own entropy where they ask for it."""
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        new = tuple(str(self.entropy.words(1)[0]) if text == "bits" else text.upper() for text in texts)
-        return Rewriting(new, self.mechanism.guarantee, "loud")
+def loud(texts: Sequence[str]) -> list[str]:
+    """The texts in capitals; random bits of this process where they ask for it."""
+    return [str(SystemEntropy().words(1)[0]) if text == "bits" else text.upper() for text in texts]
 
 
-def make_loud(model: Path) -> Loud:
-    return Loud(**vars(Rewriter.load(str(model), epsilon=500, beams=1, batch_size=4)))
+def make_loud() -> Rewriter:
+    return fake_rewriter(loud, epsilon=500, batch_size=4)
+
+
+def make_nothing() -> Rewriter:
+    raise NotPrepared("there is no such model")
 
 
 def batches(count: int) -> Iterator[Batch]:
@@ -70,11 +75,11 @@ def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
 
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a test is nothing that workers can import
         return OnRay(make, workers)
-    return Processes(make, workers) if kind == "processes" else Inline(make())
+    return Processes(make, workers) if kind == "processes" else Inline(make)
 
 
 @pytest.mark.parametrize("kind", ["processes", "ray"])
-def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tiny: Bundle, tmp_path: Path, kind: str) -> None:
+def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tmp_path: Path, kind: str) -> None:
     read: list[int] = []
 
     def watched() -> Iterator[Batch]:
@@ -82,7 +87,7 @@ def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tiny: Bundle, tm
             read.append(batch.first)
             yield batch
 
-    engine = engine_of(kind, partial(make_deadly, tiny.folder, tmp_path / "once"))
+    engine = engine_of(kind, partial(make_deadly, tmp_path / "once"))
     texts: list[str] = []
     for batch, rewriting in engine.map(watched()):
         texts += rewriting.texts
@@ -93,26 +98,26 @@ def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tiny: Bundle, tm
     assert len({text.partition("@")[2] for text in texts}) >= 2
 
 
-def test_workers_that_keep_dying_are_given_up(tiny: Bundle, tmp_path: Path) -> None:
-    engine = Processes(partial(make_deadly, tiny.folder, tmp_path / "always"), 1)
-    with pytest.raises(EngineFailed, match="workers died 4 times without a batch done between"):
+def test_workers_that_keep_dying_are_given_up(tmp_path: Path) -> None:
+    engine = Processes(partial(make_deadly, tmp_path / "always"), 1)
+    with pytest.raises(EngineFailed, match="workers died 4 times without finishing a batch"):
         list(engine.map(batches(5)))
 
 
 @pytest.mark.parametrize("kind", ["inline", "processes"])
-def test_all_engines_give_the_same_rows_in_the_same_order(tiny: Bundle, tmp_path: Path, kind: str) -> None:
-    source, out, make = tmp_path / "in.csv", tmp_path / "out.csv", partial(make_loud, tiny.folder)
+def test_all_engines_give_the_same_rows_in_the_same_order(tmp_path: Path, kind: str) -> None:
+    source, out, make = tmp_path / "in.csv", tmp_path / "out.csv", make_loud
     rows = [f"{number},{OBJECTS[number % 7]} {number}" for number in range(61)]
     source.write_text("\n".join(["id,text", *rows]) + "\n")
     rewriter = make()
-    card = plan(Task(source, out), rewriter.mechanism).run(rewriter, engine_of(kind, make))
+    card = plan(Request(source, out), described(rewriter)).run(engine_of(kind, make))
     assert out.read_text().splitlines()[1:] == [row.upper() for row in rows]
     assert card.run.engine == {"inline": "local, in one process", "processes": "local, in 2 processes"}[kind]
 
 
-def test_two_workers_draw_different_noise(tiny: Bundle) -> None:
+def test_two_workers_draw_different_noise() -> None:
     same = (Rows(4 * number + 1, "text", [{"text": "bits"}] * 4) for number in range(10))
-    texts = [text for _, done in Processes(partial(make_loud, tiny.folder), 2).map(same) for text in done.texts]
+    texts = [text for _, done in Processes(make_loud, 2).map(same) for text in done.texts]
     assert len(set(texts)) == len(texts) == 40
 
 
@@ -141,16 +146,40 @@ def test_an_address_where_no_ray_is_fails_before_ray_is_asked(tiny: Bundle, monk
             list(OnRay(make, 1, wrong).map(batches(1)))
 
 
+@pytest.mark.parametrize("kind", ["inline", "processes"])
+def test_a_worker_that_cannot_load_its_model_says_why(kind: str) -> None:
+    with pytest.raises(NotPrepared, match="there is no such model"):
+        list(engine_of(kind, make_nothing).map(batches(2)))
+
+
 def test_what_makes_no_sense_is_refused(tiny: Bundle) -> None:
-    replay = Rewriter.load(str(tiny.folder), epsilon=20, entropy=ReplaySeed(1))
-    make = partial(Rewriter.load, str(tiny.folder), epsilon=20)
-    with pytest.raises(BadParameter, match="a replay must have one worker, got 2"):
-        choose_local(replay, make, workers=2, rows=10)
+    settings = Settings(str(tiny.folder), epsilon=20)
+    replay = replace(settings, replay_seed=1)
+    for engine in ("local", "ray"):
+        with pytest.raises(BadParameter, match="a replay must have one worker, got 2"):
+            choose_engine(engine, replay, workers=2)
     with pytest.raises(BadParameter, match="at least 1, got 0"):
-        choose_local(make(), make, workers=0, rows=10)
-    assert isinstance(choose_local(replay, make, workers=None, rows=10), Inline)
+        choose_engine("local", settings, workers=0)
+    with pytest.raises(BadParameter, match="engine must be one of local, ray, got 'spark'"):
+        choose_engine("spark", settings)
+    assert isinstance(choose_engine("local", replay, rows=10**6), Inline)
     done = CliRunner().invoke(cli, ["rewrite", "in.csv", "out.csv", "-e", "5", "--address", "auto"])
     assert "Pass --engine ray with it" in done.stderr
+
+
+def test_with_workers_the_driver_loads_no_model(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a child\n" * 5)
+    code = (
+        "import sys; from pathlib import Path; from dpbart import Request, Settings, rewrite_file\n"
+        "folder, model = Path(sys.argv[1]), sys.argv[2]\n"
+        "request = Request(folder / 'in.txt', folder / 'out.txt')\n"
+        "rewrite_file(request, Settings(model, epsilon=50, beams=1), workers=2)\n"
+        "print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(tiny.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 5
 
 
 def test_a_missing_ray_names_its_extra() -> None:

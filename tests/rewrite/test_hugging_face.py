@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import datasets
 import pytest
 
-from dpbart import Rewriter, Rewriting, batch_function, rewrite_frame
-from dpbart.models.bundle import Bundle
+from dpbart import Rewriter, batch_function, rewrite_frame
+from dpbart.testing import fake_rewriter
 
 
-class Numbered(Rewriter):
-    """A rewriter that gives every text it draws a number."""
-
-    drawn = 0
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        first, Numbered.drawn = Numbered.drawn, Numbered.drawn + len(texts)
-        return replace(super().rewrite(texts), texts=tuple(str(first + place) for place in range(len(texts))))
-
-
-@pytest.fixture(scope="module")
-def rewriter(tiny: Bundle) -> Rewriter:
-    return Numbered(**vars(Rewriter.load(str(tiny.folder), epsilon=500, delta=1e-3, beams=1, batch_size=4)))
+@pytest.fixture
+def rewriter() -> Rewriter:
+    """Gives every text it writes a number."""
+    numbers = count()
+    return fake_rewriter(lambda texts: [str(next(numbers)) for _ in texts], delta=1e-3, batch_size=4)
 
 
 def test_map_rewrites_every_text_once_a_call(
@@ -34,7 +25,6 @@ def test_map_rewrites_every_text_once_a_call(
     """From a folder, so that `datasets` has a cache, which must not stand for a new draw."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     datasets.disable_progress_bars()
-    Numbered.drawn = 0
     made = datasets.Dataset.from_dict({"n": list(range(10)), "text": ["a child"] * 9 + [None]})
     made.save_to_disk(tmp_path / "notes")
     notes = datasets.load_from_disk(tmp_path / "notes")

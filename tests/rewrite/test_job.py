@@ -15,13 +15,13 @@ import pytest
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.mechanisms import Gaussian
-from dpbart.privacy.sampling import ReplaySeed
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
+from dpbart.testing import described, fake_rewriter
+from tests.rewrite.jobs import inline, run
 
 SECRET = "zebra crossing in Wuppertal"
-BUDGET = Gaussian(500, 1e-5)
+BUDGET = described(fake_rewriter(epsilon=500))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def read(file: Path) -> list[dict[str, str]]:
 
 def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    card = plan(Task(reviews, out), BUDGET).run(rewriter)
+    card = run(Request(reviews, out), rewriter)
     before, after = read(reviews), read(out)
     assert list(after[0]) == ["id", "text", "stars", "shop"]
     assert [{**row, "text": ""} for row in after] == [{**row, "text": ""} for row in before]
@@ -58,9 +58,9 @@ def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv", "txt"])
 def test_each_format_goes_through(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
     middle, out, back = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}", tmp_path / "back.csv"
-    plan(Task(reviews, middle), BUDGET).run(rewriter)
-    assert plan(Task(middle, out), BUDGET).run(rewriter).rows == 10
-    plan(Task(out, back), BUDGET).run(rewriter)
+    run(Request(reviews, middle), rewriter)
+    assert run(Request(middle, out), rewriter).rows == 10
+    run(Request(out, back), rewriter)
     kept = {"text": ""} if ending == "txt" else {"id": "003", "text": "", "stars": "3", "shop": "Leeds, UK"}
     assert {**read(back)[3], "text": ""} == kept
 
@@ -69,7 +69,7 @@ def test_the_card_stands_beside_the_output_and_states_the_run(
     rewriter: Rewriter, reviews: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
-    plan(Task(reviews, out), BUDGET).run(rewriter)
+    run(Request(reviews, out), rewriter)
     card = json.loads((tmp_path / "out.csv.card.json").read_text())
     assert card["private"] is True
     assert card["guarantee"] == {"epsilon": 500, "delta": 1e-5}
@@ -91,55 +91,60 @@ def test_the_card_stands_beside_the_output_and_states_the_run(
 
 def test_labels_are_dropped_or_said_to_be_public(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
     dropped, public = tmp_path / "dropped.csv", tmp_path / "public.csv"
-    card = plan(Task(reviews, dropped, label_column="stars", labels="drop"), BUDGET).run(rewriter)
+    card = run(Request(reviews, dropped, label_column="stars", labels="drop"), rewriter)
     assert list(read(dropped)[0]) == ["id", "text", "shop"]
     assert card.labels == "dropped: column 'stars' is not in the output"
-    card = plan(Task(reviews, public, label_column="stars", labels="public"), BUDGET).run(rewriter)
+    card = run(Request(reviews, public, label_column="stars", labels="public"), rewriter)
     assert [row["stars"] for row in read(public)] == [row["stars"] for row in read(reviews)]
     assert "public: column 'stars' is released as it is" in card.labels
 
 
 def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, entropy=ReplaySeed(1))
-    card = plan(Task(reviews, out), BUDGET, private=False).run(replay)
+    replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, replay_seed=1)
+    card = run(Request(reviews, out), replay)
     assert not card.guarantee.private
     assert all(row["text"].startswith("[NOT PRIVATE] ") for row in read(out))
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
     held = json.loads(card.as_json())
     assert (held["private"], held["guarantee"]["epsilon"]) == (False, None)
-    assert (held["noise"]["bits"], held["noise"]["proof"]) == (None, "none: the noise can be had from the seed")
+    assert held["noise"]["bits"] is None
+    assert held["noise"]["proof"] == "none: the randomness can be reproduced from the seed"
+    assert held["noise"]["entropy"] == "replay seed: NOT PRIVATE"
+    assert not [line for line in held["side_channels"] if "operating system" in line]
 
 
 def test_no_noise_shows_on_the_card(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
     plain = Rewriter.load(str(tiny.folder), mechanism="none", beams=1)
-    card = plan(Task(reviews, tmp_path / "out.csv"), plain.mechanism).run(plain)
+    card = run(Request(reviews, tmp_path / "out.csv"), plain)
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
-    assert json.loads(card.as_json())["noise"]["bits"] is None
+    held = json.loads(card.as_json())
+    assert (held["noise"]["bits"], held["noise"]["entropy"]) == (None, "no noise")
+    assert not [line for line in held["side_channels"] if "operating system" in line]
 
 
 def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"delta must be below 1 / 10 for 10 texts, got 0\.1\. Pass --delta 1e-02"):
-        plan(Task(reviews, tmp_path / "out.csv"), Gaussian(500, 0.1))
-    assert plan(Task(reviews, tmp_path / "out.csv"), Gaussian(500, 0.099)).rows == 10
+        plan(Request(reviews, tmp_path / "out.csv"), described(fake_rewriter(epsilon=500, delta=0.1)))
+    assert plan(Request(reviews, tmp_path / "out.csv"), described(fake_rewriter(epsilon=500, delta=0.099))).rows == 10
 
 
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda i, o: Task(i, o, text_column="txt"), BadTable, "has no column 'txt'. It has: id, text, stars, shop"),
-        (lambda i, o: Task(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
-        (lambda i, o: Task(i, o, label_column="stars"), BadParameter, "must be given together"),
-        (lambda i, o: Task(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
-        (lambda i, o: Task(i.with_name("none.csv"), o), BadTable, "does not exist"),
-        (lambda i, o: Task(i, i), BadTable, "reviews.csv"),
-        (lambda i, o: Task(i, o, card=i.parent / "no" / "c.json"), BadTable, "folder of the card .* does not exist"),
-        (lambda i, o: Task(i, o, card=i.parent / "card.txt"), BadTable, "must end in .json"),
-        (lambda i, o: Task(i, o.with_suffix(".txt"), card=o.with_suffix(".json")), BadTable, "card would replace"),
+        (lambda i, o: Request(i, o, text_column="txt"), BadTable, "has no column 'txt'. It has: id, text, stars, shop"),
+        (lambda i, o: Request(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
+        (lambda i, o: Request(i, o, label_column="stars"), BadParameter, "must be given together"),
+        (lambda i, o: Request(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
+        (lambda i, o: Request(i.with_name("none.csv"), o), BadTable, "does not exist"),
+        (lambda i, o: Request(i, i), BadTable, "reviews.csv"),
+        (lambda i, o: Request(i, o, card=i.parent / "no" / "c.json"), BadTable, "folder of the card .* does not exist"),
+        (lambda i, o: Request(i, o, card=i.parent / "card.txt"), BadTable, "must end in .json"),
+        (lambda i, o: Request(i, o.with_suffix(".txt"), card=o.with_suffix(".json")), BadTable, "card would replace"),
     ],
 )
 def test_what_cannot_end_well_is_refused_and_nothing_is_written(
-    reviews: Path, tmp_path: Path, make: Callable[[Path, Path], Task], kind: type[Exception], message: str
+    reviews: Path, tmp_path: Path, make: Callable[[Path, Path], Request], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         plan(make(reviews, tmp_path / "out.csv"), BUDGET)
@@ -150,21 +155,21 @@ def test_a_file_broken_in_the_middle_is_refused_before_the_first_row(reviews: Pa
     with reviews.open("a") as out:
         out.write('11,"only two"\n')
     with pytest.raises(BadTable, match="broken at row 11"):
-        plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+        plan(Request(reviews, tmp_path / "out.csv"), BUDGET)
     assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
 
 
 def test_a_card_in_the_way_is_not_replaced_unasked(reviews: Path, tmp_path: Path) -> None:
     (tmp_path / "out.csv.card.json").write_text("{}")
     with pytest.raises(BadTable, match="out.csv.card.json' exists"):
-        plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+        plan(Request(reviews, tmp_path / "out.csv"), BUDGET)
 
 
 def test_a_failure_on_the_way_leaves_nothing(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
-    job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+    job = plan(Request(reviews, tmp_path / "out.csv"), described(rewriter))
     reviews.write_text(reviews.read_text() + "one field only\n")  # the file changes under our feet
     with pytest.raises(BadTable):
-        job.run(rewriter)
+        job.run(inline(rewriter))
     assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
 
 
@@ -174,7 +179,7 @@ def test_parquet_keeps_its_types(rewriter: Rewriter, tmp_path: Path) -> None:
         {"when": pa.array([1, 2], pa.timestamp("ns")), "text": ["a", None], "n": pa.array([1, 2], pa.int8())}
     )
     pq.write_table(table, source)
-    plan(Task(source, out), BUDGET).run(rewriter)
+    run(Request(source, out), rewriter)
     assert pq.read_table(out).schema.types == table.schema.types
 
 
@@ -182,7 +187,7 @@ def test_what_a_parquet_file_says_about_itself_stays_behind(rewriter: Rewriter, 
     field = pa.field("text", pa.string(), metadata={"note": "patient Anna Meier"})
     schema = pa.schema([field], metadata={"pandas": "patient Anna Meier"})
     pq.write_table(pa.table({"text": ["a"]}, schema=schema), tmp_path / "in.parquet")
-    plan(Task(tmp_path / "in.parquet", tmp_path / "out.parquet"), BUDGET).run(rewriter)
+    run(Request(tmp_path / "in.parquet", tmp_path / "out.parquet"), rewriter)
     assert b"Anna" not in (tmp_path / "out.parquet").read_bytes()
 
 
@@ -197,16 +202,16 @@ def test_a_card_that_cannot_be_written_stops_the_release(
             raise OSError(28, "No space left on device")
         return real(self, *args, **kwargs)
 
-    job = plan(Task(reviews, tmp_path / "out.csv"), BUDGET)
+    job = plan(Request(reviews, tmp_path / "out.csv"), BUDGET)
     with monkeypatch.context() as disk:
         disk.setattr(Path, "write_text", full)
         with pytest.raises(BadTable, match="card.* cannot be written: No space left on device"):
-            job.run(rewriter)
+            job.run(inline(rewriter))
     assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.dpbart", "reviews.csv"]
-    assert plan(Task(reviews, tmp_path / "out.csv", resume=True), BUDGET).run(rewriter).rows == 10
+    assert run(Request(reviews, tmp_path / "out.csv", resume=True), rewriter).rows == 10
 
 
 def test_the_card_of_texts_alone_says_that_labels_are_gone(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
-    task = Task(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
-    card = plan(task, BUDGET).run(rewriter)
+    task = Request(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
+    card = run(task, rewriter)
     assert (card.labels, list(card.other_columns)) == ("dropped: column 'stars' is not in the output", [])

@@ -13,15 +13,16 @@ from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
-from dpbart.privacy.mechanisms import Gaussian
 from dpbart.rewrite import joined
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.joined import Joined
 from dpbart.rewrite.people import People
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
 from dpbart.tables.table import open_table
+from dpbart.testing import described, fake_rewriter
+from tests.rewrite.jobs import run
 
-BUDGET = Gaussian(500, 1e-5)
+BUDGET = described(fake_rewriter(epsilon=500))
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,10 @@ def test_no_more_is_kept_than_a_model_reads(tmp_path: Path) -> None:
 
 def test_one_row_and_one_epsilon_a_person(rewriter: Rewriter, notes: Path, tmp_path: Path) -> None:
     out, ledger = tmp_path / "out.jsonl", tmp_path / "l.db"
-    task = Task(
+    task = Request(
         notes, out, label_column="ill", labels="public", person_column="who", join_documents=True, ledger=ledger
     )
-    card = plan(task, BUDGET).run(rewriter)
+    card = run(task, rewriter)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [{**row, "text": ""} for row in rows] == [
         {"who": "anna", "text": "", "ill": "x"},
@@ -77,22 +78,22 @@ def test_parquet_keeps_the_type_of_the_person(rewriter: Rewriter, tmp_path: Path
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     who = pa.array([5, 6, 5], pa.int16())
     pq.write_table(pa.table({"who": who, "day": pa.array([1, 2, 3], pa.date32()), "text": ["a", "b", "c"]}), source)
-    plan(Task(source, out, person_column="who", join_documents=True), BUDGET).run(rewriter)
+    run(Request(source, out, person_column="who", join_documents=True), rewriter)
     held = pq.read_table(out)
     assert held.schema.names == ["who", "text"]
     assert held.column("who").combine_chunks().equals(pa.array([5, 6], pa.int16()))
 
 
 def test_delta_counts_people_and_not_rows(notes: Path, tmp_path: Path) -> None:
-    task = Task(notes, tmp_path / "out.jsonl", person_column="who", join_documents=True)
-    assert plan(task, Gaussian(500, 0.3)).rows == 3
+    task = Request(notes, tmp_path / "out.jsonl", person_column="who", join_documents=True)
+    assert plan(task, described(fake_rewriter(delta=0.3))).rows == 3
     with pytest.raises(BadParameter, match="below 1 / 3 for 3 people with up to 1 texts each, got 0.34"):
-        plan(task, Gaussian(500, 0.34))
+        plan(task, described(fake_rewriter(delta=0.34)))
 
 
 def test_two_labels_of_one_person_are_refused(notes: Path, tmp_path: Path) -> None:
     notes.write_text(notes.read_text() + '{"who": "ben", "text": "six", "ill": "x", "ward": 3}\n')
-    task = Task(
+    task = Request(
         notes, tmp_path / "o.jsonl", label_column="ill", labels="public", person_column="who", join_documents=True
     )
     with pytest.raises(BadTable, match="row 6 has another label than an earlier row of the same person"):
@@ -101,15 +102,15 @@ def test_two_labels_of_one_person_are_refused(notes: Path, tmp_path: Path) -> No
 
 def test_joining_needs_people(notes: Path, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="Pass --person-column NAME with --join-documents"):
-        Task(notes, tmp_path / "o.jsonl", join_documents=True)
+        Request(notes, tmp_path / "o.jsonl", join_documents=True)
 
 
 def test_people_without_an_id_stay_apart(rewriter: Rewriter, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("who,text\n,a\nben,b\n,c\n")
     ledger = tmp_path / "l.db"
-    task = Task(
+    task = Request(
         source, tmp_path / "o.csv", person_column="who", missing_person="own", join_documents=True, ledger=ledger
     )
-    assert plan(task, BUDGET).run(rewriter).rows == 3
+    assert run(task, rewriter).rows == 3
     assert len(Ledger(ledger).entries("(no id, row 3)")) == 1

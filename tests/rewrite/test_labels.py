@@ -14,12 +14,13 @@ from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
-from dpbart.privacy.mechanisms import Gaussian
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.labels import read_label_set
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
+from dpbart.testing import described, fake_rewriter
+from tests.rewrite.jobs import run
 
-BUDGET = Gaussian(500, 1e-5)
+BUDGET = described(fake_rewriter(epsilon=500))
 ROWS = 1200
 
 
@@ -31,7 +32,7 @@ def rewriter(tiny: Bundle) -> Rewriter:
 def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tmp_path: Path) -> None:
     source, out, ledger = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "l.db"
     source.write_text("id,text,stars\n" + "".join(f"{n},a,{n % 3}\n" for n in range(ROWS)))
-    task = Task(
+    task = Request(
         source,
         out,
         label_column="stars",
@@ -40,7 +41,7 @@ def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tm
         id_column="id",
         ledger=ledger,
     )
-    card = plan(task, BUDGET).run(rewriter)
+    card = run(task, rewriter)
     with out.open() as rows:
         drawn = [row["stars"] for row in csv.DictReader(rows)]
     assert set(drawn) == {"0", "1", "2"}
@@ -52,7 +53,7 @@ def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tm
         "3-ary randomised response, epsilon 0.7 of the guarantee; the set of labels was given: 0, 1, 2" in card.labels
     )
     release = Ledger(ledger).entries("7")[0].run.release
-    assert (str(release.epsilon), str(release.beside)) == ("500.7", "0.7")
+    assert [str(event.epsilon) for event in release.events] == ["500.0", "0.7"]
 
 
 def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
@@ -61,12 +62,15 @@ def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
     lines.write_text('{"text": "a", "stars": 1}\n' * 9)
     for file, out in ((source, "o.parquet"), (lines, "o.jsonl"), (lines, "p.parquet")):
         labels = ("1", "2", "3")
-        task = Task(file, tmp_path / out, label_column="stars", labels="randomize:1", label_set=labels)
-        plan(task, BUDGET).run(rewriter)
+        task = Request(file, tmp_path / out, label_column="stars", labels="randomize:1", label_set=labels)
+        run(task, rewriter)
     assert pq.read_schema(tmp_path / "o.parquet").field("stars").type == pa.int8()
     assert {type(json.loads(line)["stars"]) for line in (tmp_path / "o.jsonl").read_text().splitlines()} == {int}
     with pytest.raises(BadTable, match="labels must fit the type int8 of column 'stars'"):
-        plan(Task(source, tmp_path / "q.csv", label_column="stars", labels="randomize:1", label_set=("a", "b")), BUDGET)
+        plan(
+            Request(source, tmp_path / "q.csv", label_column="stars", labels="randomize:1", label_set=("a", "b")),
+            BUDGET,
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
 )
 def test_a_policy_that_cannot_be_followed_is_refused(settings: dict[str, str], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
-        Task(Path("in.csv"), Path("out.csv"), label_column="l", **settings)  # type: ignore[arg-type]
+        Request(Path("in.csv"), Path("out.csv"), label_column="l", **settings)  # type: ignore[arg-type]
 
 
 def test_the_set_comes_from_the_option_or_a_public_file(tmp_path: Path) -> None:

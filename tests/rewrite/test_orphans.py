@@ -9,28 +9,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from dpbart import Rewriter, Rewriting
-from dpbart.models.bundle import Bundle
 from dpbart.rewrite.engines.processes import Processes
 from dpbart.tables.batch import Rows
+from dpbart.testing import fake_rewriter
 
 
-class Named(Rewriter):
-    """A rewriter that tells the number of its process."""
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        return Rewriting(tuple(str(os.getpid()) for _ in texts), self.mechanism.guarantee, "named")
+def named(texts: Sequence[str]) -> list[str]:
+    """The number of this process for every text."""
+    return [str(os.getpid()) for _ in texts]
 
 
-def make_named(model: Path) -> Named:
-    return Named(**vars(Rewriter.load(str(model), epsilon=500, beams=1)))
-
-
-def drive(model: Path, told: Path) -> None:
+def drive(told: Path) -> None:
     """Write down the numbers of two workers, and go on for ever."""
     endless = (Rows(number, "text", [{"text": ""}]) for number in range(1, 1_000_000))
     workers: set[str] = set()
-    for _, done in Processes(partial(make_named, model), 2).map(endless):
+    for _, done in Processes(partial(fake_rewriter, named), 2).map(endless):
         workers.update(done.texts)
         if len(workers) == 2:
             told.with_suffix(".partial").write_text(" ".join(workers))
@@ -53,9 +46,9 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
     return what()
 
 
-def test_workers_end_with_a_killed_driver(tiny: Bundle, tmp_path: Path) -> None:
+def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
     told = tmp_path / "workers"
-    driver = multiprocessing.get_context("spawn").Process(target=drive, args=(tiny.folder, told))
+    driver = multiprocessing.get_context("spawn").Process(target=drive, args=(told,))
     driver.start()
     assert wait_for(told.exists, 120)
     driver.kill()

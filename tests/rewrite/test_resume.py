@@ -15,54 +15,53 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
-from dpbart import Rewriter, Rewriting, files
+from dpbart import Rewriter, files
 from dpbart.errors import BadTable, BudgetExceeded, NotResumable
-from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.card.card import Card
 from dpbart.rewrite.durable import commit
 from dpbart.rewrite.durable.saved import Parts
 from dpbart.rewrite.durable.unfinished import Work, folder_of, open_work, touched
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Task
+from dpbart.rewrite.request import Request
+from dpbart.testing import LINE, FakeModel, described, fake_rewriter
+from tests.rewrite.jobs import inline, marked, run
 
 ROWS, PEOPLE = 160, 30
 
 
-class Marked(Rewriter):
-    """A rewriter whose model step gives the text back with a mark that never comes twice, and takes its time."""
-
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        time.sleep(0.002 if texts else 0)
-        new = tuple(f"{text} {secrets.token_hex(8)}" for text in texts)
-        return Rewriting(new, self.mechanism.guarantee, "marked")
+def slowly_marked(texts: Sequence[str]) -> list[str]:
+    time.sleep(0.002 if texts else 0)
+    return marked(texts)
 
 
-def marked(model: Path, epsilon: float = 500) -> Marked:
-    return Marked(**vars(Rewriter.load(str(model), epsilon=epsilon, delta=1e-9, beams=1, batch_size=4)))
+def rewriter_at(epsilon: float = 500) -> Rewriter:
+    """A rewriter that gives the text back with a mark that never comes twice, and takes its time."""
+    return fake_rewriter(slowly_marked, epsilon=epsilon, delta=1e-9, batch_size=4)
 
 
-def a_task(folder: Path, **changed: object) -> Task:
+def a_task(folder: Path, **changed: object) -> Request:
     task = {"person_column": "who", "ledger": folder / "l.db", "resume": True, **changed}
-    return Task(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
+    return Request(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
 
 
-def work_in(folder: Path, model: Path, die: str, begun: Event) -> None:
+def work_in(folder: Path, die: str, begun: Event) -> None:
     """One life of the job, in a process of its own."""
     commit.PART_ROWS, commit.PART_SECONDS = 20, math.inf
     place, _, times = die.partition(" ")
     owner: dict[str, type] = {"add": Parts, "added": Parts, "record": Ledger, "write": Card, "remove": Work}
     if place:
         _die_at(owner[place], place, int(times))
-    rewriter = marked(model)
+    rewriter = rewriter_at()
     begun.set()
-    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    run(a_task(folder), rewriter)
 
 
 def _die_at(owner: type, place: str, times: int) -> None:
@@ -93,12 +92,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def live(folder: Path, model: Path, *, die: str = "", seconds: float | None = None) -> int | None:
+def live(folder: Path, *, die: str = "", seconds: float | None = None) -> int | None:
     """Start the job; kill it some seconds after its work has begun, if it is not dead or done before."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["dpbart.rewrite.job"])
     begun = context.Event()
-    process = context.Process(target=work_in, args=(folder, model, die, begun))
+    process = context.Process(target=work_in, args=(folder, die, begun))
     process.start()
     if seconds is not None:
         assert begun.wait(600)
@@ -127,19 +126,19 @@ def check_the_end(folder: Path, seen: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("die", ["record 3", "add 3", "added 3", "write 1", "remove 1"])
-def test_death_at_every_step_of_a_release(tiny: Bundle, folder: Path, die: str) -> None:
-    assert live(folder, tiny.folder, die=die) == -signal.SIGKILL
+def test_death_at_every_step_of_a_release(folder: Path, die: str) -> None:
+    assert live(folder, die=die) == -signal.SIGKILL
     seen = safe_texts(folder)
-    assert live(folder, tiny.folder, die=die if die == "add 3" else "") == (-signal.SIGKILL if die == "add 3" else 0)
+    assert live(folder, die=die if die == "add 3" else "") == (-signal.SIGKILL if die == "add 3" else 0)
     if die == "add 3":
-        assert live(folder, tiny.folder) == 0
+        assert live(folder) == 0
     check_the_end(folder, seen)
 
 
-def test_kills_at_random_moments(tiny: Bundle, folder: Path) -> None:
+def test_kills_at_random_moments(folder: Path) -> None:
     seen: list[str] = []
     for _ in range(5):
-        live(folder, tiny.folder, seconds=secrets.randbelow(60) / 100)
+        live(folder, seconds=secrets.randbelow(60) / 100)
         if is_over(folder):
             break
         now = safe_texts(folder)
@@ -148,7 +147,7 @@ def test_kills_at_random_moments(tiny: Bundle, folder: Path) -> None:
     if is_over(folder):
         shutil.rmtree(folder_of(folder / "out.csv"), ignore_errors=True)  # killed while it did so itself
     else:
-        assert live(folder, tiny.folder) == 0
+        assert live(folder) == 0
     check_the_end(folder, seen)
 
 
@@ -158,54 +157,54 @@ def is_over(folder: Path) -> bool:
 
 
 @pytest.fixture
-def dead(tiny: Bundle, folder: Path) -> Path:
+def dead(folder: Path) -> Path:
     """A folder in which a run has died with two parts safe and a third one paid for."""
-    assert live(folder, tiny.folder, die="add 3") == -signal.SIGKILL
+    assert live(folder, die="add 3") == -signal.SIGKILL
     return folder
 
 
-def test_a_changed_input_model_or_setting_is_told(tiny: Bundle, tiny_copy: Path, dead: Path) -> None:
-    rewriter = marked(tiny.folder, epsilon=400)
-    message = r"this has changed: epsilon \(500.0, now 400.0\). Put it back, or begin anew with --overwrite"
+def test_a_changed_input_model_or_setting_is_told(dead: Path) -> None:
+    rewriter = rewriter_at(epsilon=400)
+    message = r"this has changed: channel \(mech:gaussian\|eps:500.*, now mech:gaussian\|eps:400.*\). Put it back, or"
     with pytest.raises(NotResumable, match=message):
-        plan(a_task(dead), rewriter.mechanism).run(rewriter)
-    rewriter = marked(tiny_copy)
-    with pytest.raises(NotResumable, match=r"changed: model \(tiny@.*, now copy@"):
-        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+        run(a_task(dead), rewriter)
+    rewriter = replace(rewriter_at(), model=FakeModel(line=replace(LINE, name="copy")))
+    with pytest.raises(NotResumable, match=r"changed: model \(fake@.*, now copy@"):
+        run(a_task(dead), rewriter)
     (dead / "in.csv").write_text((dead / "in.csv").read_text().replace("text 7", "text 8"))
-    rewriter = marked(tiny.folder)
+    rewriter = rewriter_at()
     with pytest.raises(NotResumable, match="changed: the input. Put"):
-        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+        run(a_task(dead), rewriter)
     with pytest.raises(NotResumable, match=r"changed: ledger \(.*, now None\)"):
-        plan(a_task(dead, ledger=None), rewriter.mechanism).run(rewriter)
+        run(a_task(dead, ledger=None), rewriter)
 
 
-def test_an_unfinished_run_is_not_thrown_away_unasked(tiny: Bundle, dead: Path) -> None:
-    rewriter = marked(tiny.folder)
+def test_an_unfinished_run_is_not_thrown_away_unasked(dead: Path) -> None:
+    rewriter = rewriter_at()
     with pytest.raises(BadTable, match="has an unfinished run, of which 40 texts are safe. Pass --resume"):
-        plan(a_task(dead, resume=False), rewriter.mechanism)
-    plan(a_task(dead, resume=False, overwrite=True), rewriter.mechanism).run(rewriter)
+        plan(a_task(dead, resume=False), described(rewriter))
+    run(a_task(dead, resume=False, overwrite=True), rewriter)
     assert Ledger(dead / "l.db").summary().texts == 60 + ROWS  # what was recorded stays spent
 
 
-def test_an_older_copy_of_the_folder_cannot_go_on(tiny: Bundle, dead: Path) -> None:
+def test_an_older_copy_of_the_folder_cannot_go_on(dead: Path) -> None:
     """Texts were recorded that the copy does not have: they may have been seen."""
     part = sorted(folder_of(dead / "out.csv").glob("*.arrow"))[-1]
     part.unlink()
-    rewriter = marked(tiny.folder)
+    rewriter = rewriter_at()
     with pytest.raises(NotResumable, match="the ledger has 60 texts of this run, but 20 are safe"):
-        plan(a_task(dead), rewriter.mechanism).run(rewriter)
+        run(a_task(dead), rewriter)
 
 
-def test_two_runs_on_one_output_are_one_too_many(tiny: Bundle, dead: Path) -> None:
-    rewriter = marked(tiny.folder)
-    job = plan(a_task(dead), rewriter.mechanism)
+def test_two_runs_on_one_output_are_one_too_many(dead: Path) -> None:
+    rewriter = rewriter_at()
+    job = plan(a_task(dead), described(rewriter))
     seen = touched(dead / "in.csv")
     with open_work(dead / "out.csv", dead / "in.csv", {}, run="other", resume=False, overwrite=True, seen=seen):
         with pytest.raises(BadTable, match="another run is writing"):
-            job.run(rewriter)
+            job.run(inline(rewriter))
         with pytest.raises(BadTable, match="another run is writing"):
-            plan(a_task(dead), rewriter.mechanism)
+            plan(a_task(dead), described(rewriter))
 
 
 def test_nothing_of_the_input_is_in_the_folder(dead: Path) -> None:
@@ -218,7 +217,7 @@ def test_nothing_of_the_input_is_in_the_folder(dead: Path) -> None:
     assert len(held["settings"]["the input"]) == 64
 
 
-def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_releases_nothing_half_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "PART_ROWS", 20)
     monkeypatch.setattr(commit, "PART_SECONDS", math.inf)
     real, calls = files.put_in_place, 0
@@ -231,31 +230,29 @@ def test_a_full_disk_releases_nothing_half_written(tiny: Bundle, folder: Path, m
         real(partial, target)
 
     monkeypatch.setattr(files, "put_in_place", full)
-    rewriter = marked(tiny.folder)
+    rewriter = rewriter_at()
     with pytest.raises(
         BadTable, match="No space left on device. 40 texts are safe in its folder; make room, and go on"
     ):
-        plan(a_task(folder), rewriter.mechanism).run(rewriter)
+        run(a_task(folder), rewriter)
     seen = safe_texts(folder)
     assert len(seen) == 40
     assert not list(folder_of(folder / "out.csv").glob(".*.partial"))
-    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    run(a_task(folder), rewriter)
     check_the_end(folder, seen)
 
 
-def test_a_budget_spent_by_others_in_the_middle_stops_the_run(
-    tiny: Bundle, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_spent_by_others_in_the_middle_stops_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "PART_ROWS", 20)
     monkeypatch.setattr(commit, "PART_SECONDS", math.inf)
-    rewriter = marked(tiny.folder)
-    job = plan(a_task(folder), rewriter.mechanism)
+    rewriter = rewriter_at()
+    job = plan(a_task(folder), described(rewriter))
     Ledger(folder / "l.db").set_limit(Decimal(1000), "p0")
     with pytest.raises(BudgetExceeded, match="'p0' has epsilon"):
-        job.run(rewriter)
+        job.run(inline(rewriter))
     seen = safe_texts(folder)
     assert 0 < len(seen) < ROWS
     assert Ledger(folder / "l.db").summary().texts == len(seen)  # the refused part changed nothing
     Ledger(folder / "l.db").set_limit(None, "p0")
-    plan(a_task(folder), rewriter.mechanism).run(rewriter)
+    run(a_task(folder), rewriter)
     check_the_end(folder, seen)

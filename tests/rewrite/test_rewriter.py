@@ -11,11 +11,12 @@ from tokenizers import Tokenizer
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
+from dpbart.models.halves import SplitBart
 from dpbart.models.search import BeamSearch
-from dpbart.privacy.mechanisms import PrivateLatent
+from dpbart.privacy.mechanisms import Noised
 from dpbart.privacy.sampling import ReplaySeed
+from tests.latents import channel_of, entries_of, model_of
 
 NASTY = ["", " ", "word " * 10_000, "😀🎉 parrot", "\x00\x07\x1b", "日本語のテキスト", "\ud800 lone", "line\nline"]
 
@@ -32,12 +33,12 @@ def written() -> list[npt.NDArray[np.int64]]:
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]]) -> list[PrivateLatent]:
+def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]]) -> list[Noised]:
     """What the decoder was given, call by call."""
-    seen: list[PrivateLatent] = []
+    seen: list[Noised] = []
     real = SplitBart.decode
 
-    def watch(self: SplitBart, private: PrivateLatent, search: BeamSearch, *, length: int) -> npt.NDArray[np.int64]:
+    def watch(self: SplitBart, private: Noised, search: BeamSearch, *, length: int) -> npt.NDArray[np.int64]:
         seen.append(private)
         written.append(real(self, private, search, length=length))
         return written[-1]
@@ -56,12 +57,12 @@ def test_texts_and_the_guarantee_come_back(rewriter: Rewriter) -> None:
 
 
 def test_unusual_texts_take_the_same_path_and_spend_the_same(
-    rewriter: Rewriter, decoded: list[PrivateLatent], written: list[npt.NDArray[np.int64]]
+    rewriter: Rewriter, decoded: list[Noised], written: list[npt.NDArray[np.int64]]
 ) -> None:
     """Every output text is what the decoder wrote from a private latent, and nothing else."""
     done = rewriter.rewrite(NASTY)
     assert [each.values.shape[0] for each in decoded] == [len(NASTY)]
-    assert done.texts == tuple(rewriter.tokens.decode(written[0]))
+    assert done.texts == tuple(model_of(rewriter).tokens.decode(written[0]))
     assert not set(done.texts) & {text for text in NASTY if text}
     assert done.guarantee.epsilon == 500
 
@@ -71,9 +72,9 @@ def test_no_text_is_still_told_the_truth(rewriter: Rewriter) -> None:
     assert not replace(rewriter, entropy=ReplaySeed(1)).rewrite([]).guarantee.private
 
 
-def test_a_replay_repeats_itself_and_is_not_private(tiny: Bundle, decoded: list[PrivateLatent]) -> None:
+def test_a_replay_repeats_itself_and_is_not_private(tiny: Bundle, decoded: list[Noised]) -> None:
     for _ in range(2):
-        replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, entropy=ReplaySeed(7))
+        replay = Rewriter.load(str(tiny.folder), epsilon=500, beams=1, replay_seed=7)
         done = replay.rewrite(["the nurse found an apple"])
         assert not done.guarantee.private
         assert done.recipe.count("NOT PRIVATE") == 1
@@ -85,7 +86,7 @@ def test_without_noise_nothing_is_promised(tiny: Bundle) -> None:
     assert done.guarantee.epsilon == math.inf
 
 
-def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, decoded: list[PrivateLatent]) -> None:
+def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, decoded: list[Noised]) -> None:
     """Begin, end and padding too: at no position do two rewritings of a text agree."""
     rewriter = Rewriter.load(str(tiny.folder), epsilon=10, beams=1)
     for _ in range(2):
@@ -105,12 +106,12 @@ def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> N
 def test_only_kept_columns_count(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
     pruned = Rewriter.load(str(tiny_copy), epsilon=10)
-    assert pruned.entries == 3 * 12
-    assert pruned.sensitivity.l2 == pytest.approx(2 * 0.5 * 6)
+    assert entries_of(pruned) == 3 * 12
+    assert channel_of(pruned).bounds.sensitivity.l2 == pytest.approx(2 * 0.5 * 6)
 
 
 def test_what_the_encoder_puts_in_pruned_columns_changes_nothing_that_the_decoder_sees(
-    tiny: Bundle, tiny_copy: Path, decoded: list[PrivateLatent], monkeypatch: pytest.MonkeyPatch
+    tiny: Bundle, tiny_copy: Path, decoded: list[Noised], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
     real = SplitBart.encode
@@ -122,7 +123,7 @@ def test_what_the_encoder_puts_in_pruned_columns_changes_nothing_that_the_decode
 
     for encode in (real, other):
         monkeypatch.setattr(SplitBart, "encode", encode)
-        Rewriter.load(str(tiny_copy), epsilon=500, beams=1, entropy=ReplaySeed(7)).rewrite(["a child"])
+        Rewriter.load(str(tiny_copy), epsilon=500, beams=1, replay_seed=7).rewrite(["a child"])
     np.testing.assert_allclose(decoded[0].values, decoded[1].values, atol=0.01)  # a step of the grid, at most
 
 

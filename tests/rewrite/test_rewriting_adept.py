@@ -13,12 +13,13 @@ import torch
 
 from dpbart import Rewriter
 from dpbart.errors import NotPrepared
-from dpbart.models.adept import AdeptForGeneration
+from dpbart.models.adept_network import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.halves import Halves, Ids
 from dpbart.models.search import BeamSearch
 from dpbart.privacy.clipping import ByNorm
-from dpbart.privacy.mechanisms import PrivateLatent
+from dpbart.privacy.mechanisms import Noised
+from tests.latents import channel_of, entries_of, model_of
 
 ENTRIES = 32  # 16 of h, 16 of c
 TEXTS = ["", "the nurse found an apple .", "a child " * 5000, "Zanzibar Zebediah", "\x00", "日本語", "\ud800"]
@@ -27,10 +28,10 @@ TEXTS = ["", "the nurse found an apple .", "a child " * 5000, "Zanzibar Zebediah
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_a_text_has_as_many_entries_as_the_state_and_a_clip_by_norm(tiny_adept: Bundle, mechanism: str) -> None:
     rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=100, mechanism=mechanism, beams=2)
-    assert rewriter.clip == ByNorm(5.0)
-    assert rewriter.entries == ENTRIES
-    assert rewriter.sensitivity.l1 == pytest.approx(10 * ENTRIES**0.5)
-    assert rewriter.sensitivity.l2 == 10
+    assert channel_of(rewriter).clip == ByNorm(5.0)
+    assert entries_of(rewriter) == ENTRIES
+    assert channel_of(rewriter).bounds.sensitivity.l1 == pytest.approx(10 * ENTRIES**0.5)
+    assert channel_of(rewriter).bounds.sensitivity.l2 == 10
     done = rewriter.rewrite(TEXTS)
     assert len(done.texts) == len(TEXTS)
     assert done.guarantee.epsilon == 100
@@ -43,7 +44,7 @@ def test_every_text_crosses_the_cut_as_one_row_and_is_written_with_the_same_numb
     given: list[tuple[tuple[int, ...], int]] = []
     real = Halves.decode
 
-    def watch(self: Halves, private: PrivateLatent, search: BeamSearch, *, length: int) -> Ids:
+    def watch(self: Halves, private: Noised, search: BeamSearch, *, length: int) -> Ids:
         given.append((private.values.shape, length))
         return real(self, private, search, length=length)
 
@@ -80,7 +81,7 @@ def test_unknown_words_of_a_private_text_never_come_out(tiny_adept: Bundle) -> N
     """Without noise, which is the hardest case; whatever the model writes is a word of public text."""
     rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=3)
     texts = ["Zebediah found an apple .", "my password is hunter2hunter2", "Zebediah", "<unk> <s> xyzzy"]
-    public = set(rewriter.tokens.tokenizer.get_vocab()) - {"<s>", "<pad>", "</s>", "<unk>"}
+    public = set(model_of(rewriter).tokens.tokenizer.get_vocab()) - {"<s>", "<pad>", "</s>", "<unk>"}
     for text in rewriter.rewrite(texts).texts:
         assert set(text.replace(".", " . ").split()) <= public
     swapped = [text.replace("Zebediah", "Ottoline") for text in texts]
@@ -90,20 +91,22 @@ def test_unknown_words_of_a_private_text_never_come_out(tiny_adept: Bundle) -> N
 def test_even_a_model_that_writes_unknown_writes_nothing(tiny_adept: Bundle) -> None:
     rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=2)
     with torch.no_grad():
-        rewriter.halves.model.decoder.generator.bias[3] = 1e9
+        model_of(rewriter).halves.model.decoder.generator.bias[3] = 1e9
     assert rewriter.rewrite(["Zebediah found an apple ."]).texts == ("",)
 
 
 def test_what_lies_beyond_the_length_leaves_no_trace(tiny_adept: Bundle) -> None:
     rewriter = Rewriter.load(str(tiny_adept.folder), mechanism="none", beams=2)
     begin = "the nurse found an apple . a child sold nine"  # ten words: twelve ids
-    latents = rewriter.halves.encode(rewriter.tokens.encode([begin, begin + " keys", begin + " keys" * 999]))
+    latents = model_of(rewriter).halves.encode(
+        model_of(rewriter).tokens.encode([begin, begin + " keys", begin + " keys" * 999])
+    )
     np.testing.assert_array_equal(latents[1:], latents[:1].repeat(2, axis=0))
 
 
 def test_a_shorter_length_has_as_many_entries(tiny_adept: Bundle) -> None:
     rewriter = Rewriter.load(str(tiny_adept.folder), epsilon=100, beams=1, length=5)
-    assert rewriter.entries == ENTRIES
+    assert entries_of(rewriter) == ENTRIES
     assert len(rewriter.rewrite(["an apple"]).texts) == 1
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
+
 if TYPE_CHECKING:
     from dpbart.privacy.budget.ledger import Entry, Ledger
 
@@ -71,7 +73,7 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
     from dpbart.privacy.decimals import exactly
 
     try:
-        most = None if epsilon == "none" else exactly(float(epsilon))
+        most = None if epsilon == NO_LIMIT else exactly(float(epsilon))
     except ValueError:
         raise BadParameter(f"a limit must be a number or 'none', got {epsilon!r}.") from None
     if most is not None and not most.is_finite():

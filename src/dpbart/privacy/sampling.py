@@ -71,7 +71,7 @@ class ReplaySeed:
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = int(seed)
+        self.number = int(seed)
         self._calls = 0
 
     @property
@@ -81,7 +81,7 @@ class ReplaySeed:
 
     def words(self, count: int) -> Words:
         """The next words of this seed; they depend on the calls made before."""
-        stream = hashlib.shake_256(f"dpbart replay {self.seed} {self._calls}".encode())
+        stream = hashlib.shake_256(f"dpbart replay {self.number} {self._calls}".encode())
         self._calls += 1
         return np.frombuffer(stream.digest(8 * count), dtype="<u8").astype(np.uint64)
 

@@ -1,0 +1,27 @@
+"""Jobs with a rewriter that a test has at hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from dpbart import Card, Rewriter
+from dpbart.rewrite.engines.inline import Inline
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.request import Request
+from dpbart.testing import described
+
+
+def inline(rewriter: Rewriter) -> Inline:
+    """An engine that uses this very rewriter."""
+    return Inline(lambda: rewriter)
+
+
+def run(request: Request, rewriter: Rewriter) -> Card:
+    """Plan a job and run it in this process."""
+    return plan(request, described(rewriter)).run(inline(rewriter))
+
+
+def marked(texts: Sequence[str]) -> list[str]:
+    """The texts, each with a mark that never comes twice."""
+    return [f"{text} {secrets.token_hex(8)}" for text in texts]
