@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpbart
-from dpbart.evaluate.classifiers.registry import CLASSIFIERS
+from dpbart.evaluate.classifiers import CLASSIFIERS
 from dpbart.models.families import FAMILIES
 from dpbart.privacy.mechanisms import MECHANISMS
 

@@ -72,9 +72,9 @@ def test_pieces_of_padding_change_nothing(tiny: Bundle, words: int) -> None:
     model.eval()
     with torch.inference_mode():
         alone = model(*reader.pad([text], torch.device("cpu")))
-        beside = model(*reader.pad([text, long], torch.device("cpu")))[:1]
-    assert torch.isfinite(beside).all()
-    assert torch.allclose(alone, beside, atol=1e-5)
+        padded = model(*reader.pad([text, long], torch.device("cpu")))[:1]
+    assert torch.isfinite(padded).all()
+    assert torch.allclose(alone, padded, atol=1e-5)
 
 
 def test_an_encoder_may_be_a_directory(tiny: Bundle) -> None:
@@ -88,8 +88,8 @@ def test_padding_changes_nothing(tiny: Bundle) -> None:
     model.eval()
     with torch.inference_mode():
         alone = model(*reader.pad([short], torch.device("cpu")))
-        beside = model(*reader.pad([short, long], torch.device("cpu")))[:1]
-    assert torch.allclose(alone, beside, atol=1e-5)
+        padded = model(*reader.pad([short, long], torch.device("cpu")))[:1]
+    assert torch.allclose(alone, padded, atol=1e-5)
 
 
 def test_rare_labels_weigh_more_by_the_root_of_how_rare_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

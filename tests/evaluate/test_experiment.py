@@ -21,9 +21,8 @@ from dpbart.evaluate.classifiers.linear import LinearClassifier
 from dpbart.evaluate.data.splits import LabelledText, LabelledTexts
 from dpbart.evaluate.data.tables import write_table
 from dpbart.evaluate.experiment.experiment import Experiment
-from dpbart.evaluate.experiment.plan import Plan
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan
 from dpbart.evaluate.experiment.plan_file import read_plan
-from dpbart.evaluate.experiment.request import ExperimentRequest
 from dpbart.evaluate.experiment.results import Result, read_results, read_samples
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.durable import commit
@@ -54,7 +53,7 @@ def made_up(label: str, number: int) -> str:
 
 
 def write_fruit(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
-    """Parquet with split, label, text: two labels, told by one word."""
+    """Parquet with split, label, text: two labels, recognised by one word."""
     rows, number = [], 0
     for part, count in (("train", train), ("valid", valid), ("test", test)):
         for _ in range(count):
@@ -89,7 +88,7 @@ def rewritten_files(folder: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The originals that a rewriting was drawn for, one after the other."""
+    """The texts that were rewritten, in order."""
     texts_drawn: list[str] = []
     real = Rewriter.rewrite
 
@@ -124,7 +123,7 @@ def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
         ("rewrite-dp", 500),
     ]
     original, no_dp, dp = results
-    assert original.f1_mean == 1  # told by one word
+    assert original.f1_mean == 1  # one word gives it away
     assert original.shuffled_f1 is not None
     assert original.shuffled_f1 < 0.9  # the control: the labels say nothing of the texts
     assert original.bleu is None

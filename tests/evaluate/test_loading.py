@@ -17,9 +17,9 @@ from dpbart.evaluate.data.prepare import OwnFile, make_file
 
 
 def test_other_counts_than_the_papers_are_named_and_refused(intents: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadTable) as told:
+    with pytest.raises(BadTable) as refused:
         make_file("snips", [intents], tmp_path / "o.parquet", own=OwnFile(), seed=0, allow_different=False)
-    assert str(told.value) == (
+    assert str(refused.value) == (
         "this is not the paper's 'snips': 8 texts to train and validate on where the paper has 13,784; "
         "4 texts to test on where the paper has 700; 2 classes where the paper has 7. "
         "Pass --allow-different to use it anyway."

@@ -83,7 +83,7 @@ def test_a_row_without_a_label_is_named(tmp_path: Path) -> None:
 
 def test_a_sample_is_chosen_without_replacement_and_in_order() -> None:
     part = LabelledTexts(tuple(str(i) for i in range(100)), ("a",) * 100)
-    drawn = [int(text) for text in part.sample(10, seed=1).texts]
-    assert drawn == sorted(set(drawn))
-    assert len(drawn) == 10
+    chosen = [int(text) for text in part.sample(10, seed=1).texts]
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == 10
     assert part.sample(None, seed=1) == part == part.sample(200, seed=1)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dpbart.cli.options import json_option
+
 data_option = click.option(
     "--data",
     "folder",
@@ -16,7 +18,6 @@ data_option = click.option(
 different_option = click.option(
     "--allow-different", is_flag=True, help="Accept a data set with other counts than the paper's."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from dpbart.evaluate.classifiers.registry import CLASSIFIERS, make_classifier
+from dpbart.cli.options import json_option
+from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
 
 

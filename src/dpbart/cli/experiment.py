@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbart.cli.datasets import data_option, different_option, json_option
+from dpbart.cli.datasets import data_option, different_option
+from dpbart.cli.options import json_option
 
 if TYPE_CHECKING:
     from dpbart.evaluate.experiment.results import Result, Sample
@@ -57,8 +58,8 @@ def run(
         dpbart experiment run mini --data data/ --out results/
     """
     from dpbart.evaluate.data.loading import data_folder
+    from dpbart.evaluate.experiment.plan import ExperimentRequest
     from dpbart.evaluate.experiment.plan_file import read_plan
-    from dpbart.evaluate.experiment.request import ExperimentRequest
 
     plan = read_plan(config)
     out = Path(f"{plan.name}-results") if out is None else out

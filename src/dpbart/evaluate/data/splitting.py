@@ -1,4 +1,4 @@
-"""Splits for texts whose source names none. A seeded hash of the text alone decides.
+"""Assign texts to splits when their source does not. A seeded hash of the text alone decides.
 
 So a text can be assigned while streaming, the result is the same on every machine, and a text that occurs twice is
 never in two splits. The shares are met on average, not exactly.

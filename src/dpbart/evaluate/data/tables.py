@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,15 +62,6 @@ def read_folder(folder: Path) -> Iterator[SourceRow]:
 def write_table(path: Path, rows: Iterable[SplitRow]) -> None:
     """Stream rows into a Parquet file, which appears only when it is complete."""
     with whole_or_nothing(path) as partial, pq.ParquetWriter(partial, SCHEMA) as writer:
-        waiting: list[tuple[str, str, str]] = []
-        for name, row in rows:
-            waiting.append((name, row.label, row.text))
-            if len(waiting) == _WRITTEN_AT_ONCE:
-                _write(writer, waiting)
-                waiting = []
-        _write(writer, waiting)
-
-
-def _write(writer: pq.ParquetWriter, rows: Sequence[tuple[str, str, str]]) -> None:
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    writer.write_table(pa.table([pa.array(column, pa.string()) for column in columns], schema=SCHEMA))
+        cells = ({"split": split, "label": row.label, "text": row.text} for split, row in rows)
+        while some := list(islice(cells, _WRITTEN_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist(some, schema=SCHEMA))

@@ -14,8 +14,7 @@ from dpbart.evaluate.data.loading import load_data
 from dpbart.evaluate.data.splits import LabelledTexts, Splits
 from dpbart.evaluate.experiment.cache import ResultCache, describe
 from dpbart.evaluate.experiment.classification import Classification, baselines
-from dpbart.evaluate.experiment.plan import Setting
-from dpbart.evaluate.experiment.request import ExperimentRequest
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
 from dpbart.evaluate.experiment.results import Result, Sample, write_results
 from dpbart.evaluate.experiment.rewriting import RewrittenSplits, SplitRewriting
 from dpbart.progress import Bar, progress
@@ -28,7 +27,7 @@ SHOWN = 5  # texts of each rewriting in the tables of samples
 
 @dataclass
 class Experiment:
-    """A request whose data have been read."""
+    """A request, and the data read for it."""
 
     request: ExperimentRequest
     data: Mapping[str, Splits]

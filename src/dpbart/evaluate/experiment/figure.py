@@ -71,31 +71,26 @@ def _panel(results: list[Result]) -> Panel:
     done = [each for each in shown if each.f1_mean is not None]
     names = dict.fromkeys(system_of(each) for each in done)
     # The rewriting without noise ends every line of its model, whatever the mechanism.
-    lines = [_line(name, [r for r in done if system_of(r) == name or _is_end_of(r, name)], end) for name in names]
+    lines = []
+    for name in names:
+        ended = (r for r in done if system_of(r) == name or (r.epsilon == math.inf and system_of(r) == _model_of(name)))
+        lines.append(
+            _line(name, [(min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in ended])
+        )
     original = next((each.f1_mean for each in results if each.setting == "original"), None)
     alone = {each.epsilon: each.label_only_f1 or 0.0 for each in shown if each.epsilon is not None}
-    points = sorted((min(epsilon, end), f1) for epsilon, f1 in alone.items())
-    control = Line("label alone, no text", *_columns([(x, f1, 0.0) for x, f1 in points]))
+    points = [(min(epsilon, end), f1) for epsilon, f1 in alone.items()]
+    control = _line("label alone, no text", [(x, f1, 0.0) for x, f1 in points])
     return Panel(results[0].data, tuple(ticks), tuple(lines), control, original, results[0].majority_f1)
-
-
-def _is_end_of(result: Result, name: str) -> bool:
-    return result.epsilon == math.inf and _model_of(name) == system_of(result)
 
 
 def _model_of(system: str) -> str:
     return system.split(", ")[0]
 
 
-def _line(name: str, results: list[Result], end: float) -> Line:
-    points = sorted((min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in results)
-    return Line(name, *_columns(points))
-
-
-def _columns(
-    points: list[tuple[float, float, float]],
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    return tuple(p[0] for p in points), tuple(p[1] for p in points), tuple(p[2] for p in points)
+def _line(name: str, points: list[tuple[float, float, float]]) -> Line:
+    x, mean, deviation = zip(*sorted(points), strict=True) if points else ((), (), ())
+    return Line(name, x, mean, deviation)
 
 
 def draw(found: Sequence[Panel], file: Path) -> None:

@@ -1,10 +1,11 @@
-"""An experiment: models x mechanisms x budgets x data x classifiers."""
+"""What an experiment consists of: models x mechanisms x budgets x data x classifiers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dpbart.errors import BadParameter
 from dpbart.evaluate.classifiers.classifier import Classifier
@@ -166,3 +167,16 @@ class Plan:
         settings = list(self.settings())
         trainings = sum(each.trainings for each in self.classifiers for at in settings if each.scope.covers(at))
         return trainings + sum(setting.model is not None for setting in settings)
+
+
+@dataclass(frozen=True)
+class ExperimentRequest:
+    """A plan, its data, a folder for the results, and where to rewrite (as in `dpbart rewrite`)."""
+
+    plan: Plan
+    data_folder: Path
+    out: Path
+    allow_different: bool = False
+    engine: str = "local"
+    workers: int | None = None
+    address: str | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.classifiers.registry import CLASSIFIERS, make_classifier, settings_of
+from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier, settings_of
 from dpbart.evaluate.experiment.plan import ClassifierChoice, DataChoice, MechanismChoice, Plan, Scope
 
 if sys.version_info >= (3, 11):
@@ -44,15 +45,16 @@ def read_plan(name: str) -> Plan:
     except ValueError as error:
         raise BadParameter(f"'{name}' is not TOML: {error}.") from error
     held.setdefault("name", file.stem)
-    for key in ("data", "mechanisms", "classifiers"):
+    builders = {
+        "data": partial(_build, DataChoice),
+        "mechanisms": partial(_build, MechanismChoice),
+        "classifiers": _classifier,
+    }
+    for key, build in builders.items():
         tables = held.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise BadParameter(f"'{key}' of '{name}' must be tables, written [[{key}]].")
-    held["data"] = [_build(DataChoice, each, f"[[data]] of '{name}'") for each in held.get("data", [])]
-    held["mechanisms"] = [
-        _build(MechanismChoice, each, f"[[mechanisms]] of '{name}'") for each in held.get("mechanisms", [])
-    ]
-    held["classifiers"] = [_classifier(each, f"[[classifiers]] of '{name}'") for each in held.get("classifiers", [])]
+        held[key] = [build(table, f"[[{key}]] of '{name}'") for table in tables]
     return _build(Plan, held, f"'{name}'")
 
 

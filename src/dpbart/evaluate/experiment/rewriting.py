@@ -1,6 +1,6 @@
 """Train and valid of a data set, rewritten by the same job and engines as `dpbart rewrite`.
 
-So a stopped run loses little, and no saved text is drawn again. The original texts are copied to a file in the
+So a stopped run loses little, and no saved text is rewritten again. The original texts are copied to a file in the
 experiment's folder first, which is why an experiment is for public data only.
 """
 
@@ -18,8 +18,7 @@ from dpbart import __version__
 from dpbart.errors import BadParameter, NotResumable
 from dpbart.evaluate.data.splits import LabelledTexts, Splits
 from dpbart.evaluate.experiment.cache import Figures, Recipe, ResultCache, key_of
-from dpbart.evaluate.experiment.plan import Setting
-from dpbart.evaluate.experiment.request import ExperimentRequest
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
 from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.files import whole_or_nothing
 from dpbart.models.text import Tokens
