@@ -1,4 +1,4 @@
-"""Checkpoints of the authors' ADePT: their keys are ours, their ids stay, and nothing is unpickled."""
+"""The authors' ADePT checkpoints: the keys match ours, the ids are kept, and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EMBEDDING, HIDDEN = 3, 4
 
 
 def weights() -> dict[str, torch.Tensor]:
-    """Under the names of the authors' files."""
+    """Random weights with the names in the authors' files."""
     rnn = {
         "weight_ih_l0": (4 * HIDDEN, EMBEDDING),
         "weight_hh_l0": (4 * HIDDEN, HIDDEN),
@@ -47,7 +47,7 @@ def checkpoint(tmp_path: Path) -> Path:
     folder.mkdir()
     torch.save({"epoch": 3, "model_state_dict": weights()}, folder / "checkpoint.pt")
     (folder / "word2idx.json").write_text(json.dumps({word: number for number, word in enumerate(WORDS)}))
-    np.save(folder / "vocab.npy", np.array(WORDS, dtype=object), allow_pickle=True)  # as theirs may be: a pickle
+    np.save(folder / "vocab.npy", np.array(WORDS, dtype=object), allow_pickle=True)  # a pickle, as theirs may be
     np.save(folder / "embeds.npy", np.zeros((len(WORDS), EMBEDDING)))
     return folder / "checkpoint.pt"
 
@@ -79,7 +79,7 @@ def test_it_is_clipped_by_norm_and_rewrites(checkpoint: Path, tmp_path: Path) ->
     assert len(rewriter.rewrite(["the nurse found an apple"]).texts) == 1
 
 
-def test_without_json_an_array_of_strings_will_do(checkpoint: Path, tmp_path: Path) -> None:
+def test_without_json_an_array_of_strings_is_enough(checkpoint: Path, tmp_path: Path) -> None:
     (checkpoint.parent / "word2idx.json").unlink()
     np.save(checkpoint.parent / "vocab.npy", np.array(WORDS))
     bundle = bring_in(checkpoint, tmp_path / "out")
@@ -88,7 +88,7 @@ def test_without_json_an_array_of_strings_will_do(checkpoint: Path, tmp_path: Pa
 
 def test_a_pickled_array_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     (checkpoint.parent / "word2idx.json").unlink()
-    with pytest.raises(NotPrepared, match="cannot be read without unpickling. Put word2idx.json beside it"):
+    with pytest.raises(NotPrepared, match="cannot be read without unpickling. Put word2idx.json next to it"):
         bring_in(checkpoint, tmp_path / "out")
     (checkpoint.parent / "vocab.npy").unlink()
     with pytest.raises(NotPrepared, match="it has neither"):
@@ -121,7 +121,7 @@ def test_words_that_do_not_fit_the_weights_are_refused(
         bring_in(checkpoint, tmp_path / "out")
 
 
-def test_keys_and_shapes_that_differ_are_named(checkpoint: Path, tmp_path: Path) -> None:
+def test_differing_keys_and_shapes_are_named(checkpoint: Path, tmp_path: Path) -> None:
     state = weights()
     del state["decoder.generator.bias"]
     state["encoder.rnn.weight_ih_l0_reverse"] = torch.zeros(1)
@@ -136,7 +136,7 @@ def test_keys_and_shapes_that_differ_are_named(checkpoint: Path, tmp_path: Path)
     assert "decoder.rnn.weight_ih_l0 has shape (2, 2), not (16, 3)" in message
     del state["encoder.embeds.weight"]
     torch.save({"model_state_dict": state}, checkpoint)
-    with pytest.raises(NotPrepared, match="encoder.embeds.weight must be there"):
+    with pytest.raises(NotPrepared, match="must have encoder.embeds.weight with two dimensions"):
         bring_in(checkpoint, tmp_path / "out")
 
 
@@ -148,7 +148,7 @@ def test_a_base_is_for_a_bart_and_a_bart_needs_one(checkpoint: Path, tiny: Bundl
         bring_in(checkpoint, tmp_path / "out")
 
 
-def test_the_base_of_a_bart_is_no_adept(checkpoint: Path, tiny_adept: Bundle, tmp_path: Path) -> None:
+def test_the_base_of_a_bart_cannot_be_an_adept(checkpoint: Path, tiny_adept: Bundle, tmp_path: Path) -> None:
     torch.save({"model_state_dict": {"model.lm_head.weight": torch.zeros(1)}}, checkpoint)
     with pytest.raises(NotPrepared, match="is an ADePT, but the base of a BART must be a BART"):
         bring_in(checkpoint, tmp_path / "out", base=str(tiny_adept.folder))

@@ -1,4 +1,4 @@
-"""Checkpoints in the authors' format: `model_state_dict`, prefix `model.`, an untied output layer."""
+"""Checkpoints in the authors' format: `model_state_dict`, the prefix `model.`, an untied output layer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_untied_output_layer_is_kept(checkpoint: Path, tiny: Bundle, tmp_pat
     assert "lm_head.weight" in load_file(bundle.folder / "model.safetensors")
 
 
-def test_pruned_columns_come_along_and_it_rewrites(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_pruned_columns_are_imported_and_the_model_rewrites(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     columns = tmp_path / "k_prune_neurons_0_1.pt"
     torch.save(torch.arange(0, 20), columns)
     bundle = bring_in(checkpoint, tiny, tmp_path / "out", columns)
@@ -54,7 +54,7 @@ def test_pruned_columns_come_along_and_it_rewrites(checkpoint: Path, tiny: Bundl
     assert len(rewriter.rewrite(["the nurse found an apple"]).texts) == 1
 
 
-def test_keys_and_shapes_that_differ_are_named(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_differing_keys_and_shapes_are_named(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     held = torch.load(checkpoint, weights_only=True)
     state = held["model_state_dict"]
     del state["model.lm_head.weight"]
@@ -92,19 +92,19 @@ def test_a_dictionary_without_the_model_is_refused(tiny: Bundle, tmp_path: Path)
         bring_in(file, tiny, tmp_path / "out")
 
 
-def test_a_missing_file_is_one_line(tiny: Bundle, tmp_path: Path) -> None:
+def test_a_missing_file_is_a_one_line_error(tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="does not exist"):
         bring_in(tmp_path / "none.pt", tiny, tmp_path / "out")
 
 
 @pytest.mark.parametrize("state", [torch.zeros(1), {"model.x": 3}])
-def test_a_state_that_is_no_map_of_tensors_is_refused(tiny: Bundle, tmp_path: Path, state: object) -> None:
+def test_a_state_that_does_not_map_names_to_tensors_is_refused(tiny: Bundle, tmp_path: Path, state: object) -> None:
     torch.save({"model_state_dict": state}, tmp_path / "odd.pt")
     with pytest.raises(NotPrepared, match="must map names to tensors"):
         bring_in(tmp_path / "odd.pt", tiny, tmp_path / "out")
 
 
-def test_a_missing_file_of_columns_is_one_line(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_a_missing_file_of_columns_is_a_one_line_error(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="none.pt' does not exist"):
         bring_in(checkpoint, tiny, tmp_path / "out", tmp_path / "none.pt")
 

@@ -43,8 +43,8 @@ def test_held_out_texts_are_spread_over_the_files(folder: Path) -> None:
     assert held_out_texts(find_corpus([folder]), 3) == [LINES[248]] * 3
 
 
-def test_more_held_out_texts_than_there_are_is_refused(folder: Path) -> None:
-    with pytest.raises(BadTable, match="7 held-out texts were asked for, but the last 1% of these files holds 6"):
+def test_too_many_held_out_texts_are_refused(folder: Path) -> None:
+    with pytest.raises(BadTable, match="7 held-out texts were requested, but the last 1% of these files holds 6"):
         held_out_texts(find_corpus([folder]), 7)
 
 
@@ -54,23 +54,23 @@ def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadTable, match="no public text found"):
         find_corpus([tmp_path])
     (tmp_path / "blank.txt").write_text(" \n\n")
-    with pytest.raises(BadTable, match="nothing but blank lines in .*blank.txt"):
+    with pytest.raises(BadTable, match="only blank lines in .*blank.txt"):
         find_corpus([tmp_path])
 
 
 @pytest.mark.parametrize("ending", [".txt.gz", ".txt.zst"])
-def test_a_damaged_file_is_one_line(folder: Path, ending: str) -> None:
+def test_a_damaged_file_is_a_one_line_error(folder: Path, ending: str) -> None:
     (folder / f"d{ending}").write_bytes(b"not compressed at all")
     with pytest.raises(BadTable, match=f"d{ending}' cannot be read as public text"):
         find_corpus([folder])
 
 
-def test_less_than_one_held_out_text_is_refused(folder: Path) -> None:
+def test_fewer_than_one_held_out_text_are_refused(folder: Path) -> None:
     with pytest.raises(BadParameter, match="held-out texts must be at least 1, got 0"):
         held_out_texts(find_corpus([folder]), 0)
 
 
-def test_encoding_is_done_once_and_again_for_another_corpus(
+def test_a_corpus_is_encoded_once_and_another_one_again(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], folder: Path, tmp_path: Path
 ) -> None:
     tokens = Tokens.load(tiny.folder / "tokenizer.json", length=12)

@@ -28,10 +28,10 @@ def test_a_corrupted_row_is_still_a_row(words: int, seed: int, tokens: float) ->
         assert all(token == PAD for token in each[end + 1 :])
         body = [token for token in each[1:end] if token != MASK]
         assert body == sorted(body)  # nothing is moved
-        assert set(body) <= set(range(10, 10 + words))  # nothing is made up
+        assert set(body) <= set(range(10, 10 + words))  # nothing is invented
 
 
-def test_a_share_of_none_leaves_texts_alone() -> None:
+def test_a_share_of_zero_leaves_texts_unchanged() -> None:
     ids = np.array([row(5), row(18)])
     np.testing.assert_array_equal(corruption(share=0.0).corrupt(ids, np.random.default_rng(0)), ids)
 

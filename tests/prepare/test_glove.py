@@ -33,7 +33,7 @@ def test_known_words_get_their_vectors(tmp_path: Path, ending: str) -> None:
     np.testing.assert_allclose(vectors.values, np.array([[1, 2, 3], [0.5, -1, 0.02]]))
 
 
-def test_a_file_that_knows_none_of_the_words_gives_none(tmp_path: Path) -> None:
+def test_a_file_without_any_of_the_words_gives_no_vectors(tmp_path: Path) -> None:
     vectors = read_glove(stored(tmp_path, ".txt"), {"zebra": 4}, dimension=3)
     assert vectors.values.shape == (0, 3)
 
@@ -43,7 +43,7 @@ def test_a_file_that_knows_none_of_the_words_gives_none(tmp_path: Path) -> None:
     [
         (LINES, 4, "line 1 .* a word and 4 numbers, got 3"),
         (LINES, 2, "line 1 .* a word and 2 numbers, got 3"),
-        ("400000 3\n" + LINES, 3, "line 1 .* got 1"),  # the header of another format
+        ("400000 3\n" + LINES, 3, "line 1 .* got 1"),  # the header of the word2vec format
         ("the 1 2 3\napple 1 2\n", 3, "line 2 .* got 2"),
         ("the 1 2 3\napple 1 x 2\n", 3, "line 2 .* finite numbers"),
         ("the 1 2 nan\n", 3, "line 1 .* finite numbers"),
@@ -54,7 +54,7 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, dimension: int, messag
         read_glove(stored(tmp_path, ".txt", text), VOCABULARY, dimension=dimension)
 
 
-def test_a_damaged_or_missing_file_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_a_one_line_error(tmp_path: Path) -> None:
     file = stored(tmp_path, ".txt.gz")
     file.write_bytes(file.read_bytes()[:20])
     with pytest.raises(BadTable, match="cannot be read as word vectors"):

@@ -1,7 +1,9 @@
-"""DP-BART-PR+: training under the noise of the mechanism that rewrites, told what is public."""
+"""DP-BART-PR+: training with the noise of the mechanism that rewrites, and with public side information."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +11,27 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from transformers import BartForConditionalGeneration
 
 from dpbart.channels.columns import Columns
-from dpbart.channels.side_information import row_places
+from dpbart.channels.side_information import SideInformation, row_places
 from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle
 from dpbart.models.halves import SplitBart
 from dpbart.models.latent import clip_of
 from dpbart.models.text import Tokens
-from dpbart.prepare import noisy, training
+from dpbart.prepare import noisy
 from dpbart.prepare.corpus import CorpusFile
-from dpbart.prepare.noisy import NoisyColumns, NoisyRecipe, forget_pruned, spread_columns, train_noisy, write_noisy
+from dpbart.prepare.noisy import (
+    NoisyBatch,
+    NoisyColumns,
+    NoisyRecipe,
+    forget_pruned,
+    spread_columns,
+    train_noisy,
+    with_budget_tokens,
+    write_noisy,
+)
 from dpbart.prepare.objective import batch_of
 from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
@@ -28,6 +40,14 @@ from dpbart.rewrite.rewriter import Rewriter
 from tests.latents import channel_of, model_of
 
 RECIPE = NoisyRecipe(steps=4, batch_size=8)
+
+
+def trained(
+    bundle: Bundle, files: tuple[CorpusFile, ...], recipe: NoisyRecipe, folder: Path
+) -> BartForConditionalGeneration:
+    model = train_noisy(bundle, files, recipe, folder)
+    assert model is not None
+    return model
 
 
 def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bundle) -> None:
@@ -47,7 +67,7 @@ def test_spreading_the_columns_changes_nothing_that_the_model_computes(tiny: Bun
     np.testing.assert_allclose(latent.std(axis=0), 1.5, rtol=1e-3)
 
 
-def test_the_channel_clips_noises_scales_and_tells_the_places() -> None:
+def test_the_channel_clips_adds_noise_scales_and_writes_the_places() -> None:
     columns = Columns(4, (1, 3))
     torch.manual_seed(0)
     latent = torch.full((50, 10, 4), 7.0, requires_grad=True)
@@ -66,7 +86,7 @@ def test_a_saturated_entry_still_learns() -> None:
     assert float(latent.grad) > 0.05  # a hard clip would give 0
 
 
-def test_training_begins_with_what_the_pruned_model_computes(tiny: Bundle) -> None:
+def test_training_starts_from_what_the_pruned_model_computes(tiny: Bundle) -> None:
     columns = Columns(32, tuple(range(0, 32, 2)))
     ids = Tokens.load(tiny.folder / "tokenizer.json", length=12).encode(["the nurse found an apple .", "a child"])
     bart = SplitBart.load(tiny.folder)
@@ -108,53 +128,43 @@ def test_the_scale_of_the_training_noise_is_the_mechanisms_own(
     assert set(given) <= {float(np.float32(each)) for each in asked}
 
 
-def test_budgets_are_drawn_from_high_to_the_whole_range() -> None:
-    recipe = NoisyRecipe(epsilon_low=10, epsilon_high=5000, steps=1000, easing=0.2)
-
-    def drawn(step: int) -> list[float]:
-        random = np.random.default_rng(0)
-        made = [recipe.mechanism_at(step, random) for _ in range(2000)]
-        assert sum(isinstance(each, NonPrivate) for each in made) == pytest.approx(100, abs=40)
-        return [each.epsilon for each in made if isinstance(each, Gaussian)]
-
-    assert min(drawn(0)) > 4500
-    assert min(drawn(999)) < 20
-    assert float(np.median(drawn(999))) == pytest.approx(810, rel=0.15)  # 5000 (10 / 5000)^(1 - sqrt(1/2))
-
-
-def test_one_budget_is_that_budget_in_every_step() -> None:
-    recipe = NoisyRecipe(epsilon_low=500, epsilon_high=500)
-    random = np.random.default_rng(0)
-    for step in (0, 4000):
-        mechanism = recipe.mechanism_at(step, random)
-        assert isinstance(mechanism, Gaussian)
-        assert mechanism.epsilon == pytest.approx(500)
-
-
-def test_budgets_the_wrong_way_round_are_refused() -> None:
-    with pytest.raises(BadParameter, match="lower epsilon must not be above the higher 10, got 20"):
-        NoisyRecipe(epsilon_low=20, epsilon_high=10)
+def test_a_batch_holds_the_token_noise_and_loudness_of_the_side_information(tiny: Bundle, tmp_path: Path) -> None:
+    """Token, scale and loudness are those that `SideInformation.of` and the mechanism give for each text's budget."""
+    with_budget_tokens(tiny.folder / "tokenizer.json").save(str(tmp_path / "tokenizer.json"))
+    tokens, clip = Tokens.load(tmp_path / "tokenizer.json", length=12), ByValue(noisy.BOUND)
+    columns, recipe = Columns(32, tuple(range(0, 32, 2))), NoisyRecipe(noiseless=0.3)
+    whole = tokens.encode(["the nurse found an apple ."] * 40)
+    sensitivity = clip.sensitivity(12 * 16)
+    shown, before, wanted, scale, loudness = NoisyBatch(recipe, tokens, sensitivity)(
+        whole, np.random.default_rng(5), 7000
+    )
+    random = np.random.default_rng(5)
+    random.integers(2**62)  # the seed of the noise
+    mechanisms = [recipe.mechanism_at(7000, random) for _ in whole]
+    told = [SideInformation.of(each, clip, columns, length=12) for each in mechanisms]
+    token = torch.tensor([tokens.id_of(each.token) for each in told])
+    assert len(set(token.tolist())) > 5
+    assert torch.equal(shown[:, 0], token)
+    assert torch.equal(before[:, 0], token)
+    assert torch.equal(shown[:, 1:], torch.from_numpy(whole[:, 1:]))
+    assert torch.equal(before[:, 1:], torch.from_numpy(whole[:, :-1]))
+    assert torch.equal(wanted, torch.from_numpy(whole))
+    assert torch.equal(scale, torch.tensor([each.noise_scale(sensitivity) for each in mechanisms]))
+    assert torch.equal(loudness, torch.tensor([each.loudness for each in told]))
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(
-    tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Bundle,
+    corpus: tuple[CorpusFile, ...],
+    tmp_path: Path,
+    stopped_at: Callable[[int], AbstractContextManager[None]],
 ) -> None:
-    whole = train_noisy(tiny, corpus, RECIPE, tmp_path / "whole")
-    monkeypatch.setattr(training, "STEPS_BETWEEN_SAVES", 2)
-    real = training.TextOrder.rows
-
-    def interrupted(self: training.TextOrder, step: int) -> object:
-        if step == 3:
-            raise KeyboardInterrupt
-        return real(self, step)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(training.TextOrder, "rows", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            train_noisy(tiny, corpus, RECIPE, tmp_path / "stopped")
-    resumed = train_noisy(tiny, corpus, RECIPE, tmp_path / "stopped")
+    whole = trained(tiny, corpus, RECIPE, tmp_path / "whole")
+    with stopped_at(4):
+        train_noisy(tiny, corpus, RECIPE, tmp_path / "stopped")
+    resumed = trained(tiny, corpus, RECIPE, tmp_path / "stopped")
     other = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(16))))
-    with pytest.raises(BadParameter, match="was begun with another model"):  # the same weights, other columns
+    with pytest.raises(BadParameter, match="was started with another model"):  # the same weights, other columns
         train_noisy(other, corpus, RECIPE, tmp_path / "stopped")
     for name, tensor in whole.state_dict().items():
         torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0, msg=name)
@@ -163,7 +173,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 def test_rewriting_gives_the_decoder_what_training_gave_it(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same token, loudness and places, asked of the training's own channel at the same budget and without noise."""
+    """The same token, loudness and places as the training channel gives at the same budget, without noise."""
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
     recipe = replace(RECIPE, epsilon_low=500.0, epsilon_high=500.0, steps=1)
     seen: list[npt.NDArray[np.int64]] = []
@@ -181,8 +191,8 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
 
     monkeypatch.setattr(NoisyColumns, "__call__", channel)
     monkeypatch.setattr("dpbart.prepare.noisy.batch_of", batch)
-    trained = train_noisy(pruned, corpus, recipe, tmp_path / "training")
-    bundle = write_noisy(pruned, trained, corpus, recipe, tmp_path / "training", tmp_path / "pr-plus")
+    model = trained(pruned, corpus, recipe, tmp_path / "training")
+    bundle = write_noisy(pruned, model, corpus, recipe, tmp_path / "training", tmp_path / "pr-plus")
     assert (bundle.facts.variant, bundle.facts.told, clip_of(bundle).bound) == ("pr-plus", True, noisy.BOUND)
 
     rewriter = Rewriter.load(str(bundle.folder), epsilon=500.0, beams=2)
@@ -203,9 +213,11 @@ def test_a_model_trained_under_noise_can_be_trained_further_for_one_budget(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
 ) -> None:
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
-    trained = train_noisy(pruned, corpus, RECIPE, tmp_path / "first")
-    bundle = write_noisy(pruned, trained, corpus, RECIPE, tmp_path / "first", tmp_path / "pr-plus")
+    model = trained(pruned, corpus, RECIPE, tmp_path / "first")
+    bundle = write_noisy(pruned, model, corpus, RECIPE, tmp_path / "first", tmp_path / "pr-plus")
     one = NoisyRecipe(epsilon_low=500.0, epsilon_high=500.0, steps=1, batch_size=8, learning_rate=1e-9)
-    further = train_noisy(bundle, corpus, one, tmp_path / "second").state_dict()
+    further = trained(bundle, corpus, one, tmp_path / "second").state_dict()
     for name, tensor in SplitBart.load(bundle.folder).model.state_dict().items():
-        torch.testing.assert_close(further[name], tensor, rtol=0, atol=1e-6, msg=name)  # it began where it was
+        torch.testing.assert_close(
+            further[name], tensor, rtol=0, atol=1e-6, msg=name
+        )  # it started from the weights of the bundle

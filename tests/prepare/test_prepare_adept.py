@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +17,11 @@ from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.adept_network import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
-from dpbart.prepare import training
 from dpbart.prepare.adept import AdeptRecipe, Reconstruction, count_words, into_ball, new_adept, train_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.noisy import NoisyRecipe, train_noisy
 from dpbart.prepare.prune import PruneRecipe, prune
 from dpbart.prepare.quality import Copies
-from dpbart.prepare.training import TextOrder
 from dpbart.privacy.clipping import ByNorm
 
 TINY = AdeptRecipe(length=12, vocabulary=60, embedding=4, hidden=8, batch_size=8, steps=6, warmup=2)
@@ -76,8 +76,8 @@ def test_the_loss_is_of_the_next_word_and_not_of_padding(tiny_adept: Bundle) -> 
         assert float(objective_of(model, 5.0)(whole, all_words(model))) == pytest.approx(by_hand, rel=1e-5)
 
 
-def test_with_some_words_drawn_the_sum_of_the_softmax_is_right_on_average(tiny_adept: Bundle) -> None:
-    """The words of a batch are drawn too, by how frequent they are: so texts and rivals are both drawn here."""
+def test_a_sampled_softmax_has_the_right_sum_on_average(tiny_adept: Bundle) -> None:
+    """The words of a batch are random too, by their frequency. So both texts and rivals are sampled here."""
     tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
     random, words, size = np.random.default_rng(0), tokens.size, 9
     frequency = random.dirichlet(np.full(words, 0.3))
@@ -91,14 +91,14 @@ def test_with_some_words_drawn_the_sum_of_the_softmax_is_right_on_average(tiny_a
         for _ in range(2000):
             whole = torch.from_numpy(np.concatenate([[0], random.choice(words, size=size, p=frequency)])[None])
             whole[whole == 1] = 0  # padding would not count
-            drawn = torch.from_numpy(random.choice(words, size=7, replace=False))
-            loss = float(objective(whole, drawn))
+            sampled = torch.from_numpy(random.choice(words, size=7, replace=False))
+            loss = float(objective(whole, sampled))
             sums.append(np.exp(loss + float((scores - chosen(objective, size, 7 / words))[whole[0, 1:]].mean())))
     assert np.mean(sums) == pytest.approx(float(scores.exp().sum()), rel=0.05)
 
 
 def chosen(objective: Reconstruction, size: int, share: float) -> torch.Tensor:
-    """Logarithm of the chance that each word is among the rivals, written once more."""
+    """Logarithm of the chance that each word is among the rivals, computed independently."""
     return torch.log(1 - (1 - objective.frequency) ** size * (1 - share))
 
 
@@ -117,7 +117,7 @@ def test_the_vocabulary_is_the_commonest_words_of_training_text(tmp_path: Path) 
     assert "secret" not in count_words(find_corpus([file]), TINY).get_vocab()  # held out: the last 1%
 
 
-def test_known_words_begin_with_their_vectors_in_both_halves(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+def test_known_words_start_from_their_vectors_in_both_halves(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
     glove = tmp_path / "vectors.txt"
     glove.write_text("apple 1 2 3 4\nunheard 9 9 9 9\n")
     trained = train_adept(corpus, replace(TINY, steps=1, learning_rate=1e-30), glove, tmp_path / "training")
@@ -127,29 +127,16 @@ def test_known_words_begin_with_their_vectors_in_both_halves(corpus: tuple[Corpu
     for half in (trained.model.encoder, trained.model.decoder):
         torch.testing.assert_close(half.embeds.weight[number], torch.tensor([1.0, 2.0, 3.0, 4.0]))
     glove.write_text("apple 1 2 3 5\n")
-    with pytest.raises(BadParameter, match="begun with another glove"):
+    with pytest.raises(BadParameter, match="started with another glove"):
         train_adept(corpus, replace(TINY, steps=1, learning_rate=1e-30), glove, tmp_path / "training")
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(
-    corpus: tuple[CorpusFile, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: tuple[CorpusFile, ...], tmp_path: Path, stopped_at: Callable[[int], AbstractContextManager[None]]
 ) -> None:
-    class Stopped(Exception):
-        pass
-
-    real = training.TextOrder.rows
-
-    def stop_at_5(self: TextOrder, step: int) -> object:
-        if step == 5:
-            raise Stopped
-        return real(self, step)
-
     whole = train_adept(corpus, TINY, None, tmp_path / "whole")
-    monkeypatch.setattr(training, "STEPS_BETWEEN_SAVES", 2)
-    with monkeypatch.context() as patched:
-        patched.setattr(training.TextOrder, "rows", stop_at_5)
-        with pytest.raises(Stopped):
-            train_adept(corpus, TINY, None, tmp_path / "stopped")
+    with stopped_at(6):
+        train_adept(corpus, TINY, None, tmp_path / "stopped")
     resumed = train_adept(corpus, TINY, None, tmp_path / "stopped")
     assert whole is not None
     assert resumed is not None
@@ -163,21 +150,21 @@ def test_it_learns_to_copy(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> No
     ids = np.fromfile(tmp_path / "corpus-ids.bin", dtype=np.uint32).reshape(-1, 12).astype(np.int64)
     with torch.no_grad():
         loss = objective_of(trained.model, recipe.clip)(torch.from_numpy(ids), all_words(trained.model))
-        assert float(loss) < 0.3  # at first: log(60) = 4
+        assert float(loss) < 0.3  # untrained: log(60) = 4
 
 
 @pytest.mark.parametrize("wrong", [{"length": 2}, {"vocabulary": 4}, {"embedding": 0}, {"hidden": 0}, {"steps": 0}])
-def test_a_recipe_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+def test_an_impossible_recipe_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(BadParameter, match=f"{next(iter(wrong))} must be"):
         replace(TINY, **wrong)
 
 
-def test_a_radius_that_cannot_be_is_refused() -> None:
+def test_an_impossible_radius_is_refused() -> None:
     with pytest.raises(BadParameter, match="bound must be between"):
         replace(TINY, clip=0.0)
 
 
-def test_copies_are_scored_against_what_was_read_and_against_the_text() -> None:
+def test_copies_are_scored_against_the_text_as_read_and_against_the_full_text() -> None:
     texts = ["The cat saw Zanzibar at night", "One two three four five"]
     copies = Copies(texts, ["the cat saw at night", "one two three four five"], ["the cat saw at night", "one two x"])
     assert copies.up_to(5).texts == texts[1:]
@@ -192,9 +179,7 @@ def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
     assert set(figures_of(Copies(["word"], ["word"], ["word"]))) == {"all_texts", "up_to_12_words"}
 
 
-def test_what_is_only_for_bart_refuses_an_adept(
-    corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path
-) -> None:
+def test_commands_for_bart_refuse_an_adept(corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but pruning reads"):
         prune(tiny_adept, corpus, PruneRecipe(), tmp_path / "pruned", texts=1)
     with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but PR\\+"):

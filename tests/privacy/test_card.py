@@ -113,6 +113,28 @@ def test_a_changed_card_fails(
     assert [line.split()[0] for line in done.stdout.splitlines() if " FAILS " in line] == failing
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace"])
+def test_a_card_of_version_0_1_is_still_checked(name: str, tmp_path: Path) -> None:
+    """Made by dpbart 0.1, one with a randomised label; both with two texts of one person."""
+    held = json.loads((Path(__file__).parent / "version_0_1" / f"{name}.card.json").read_text())
+    schema = json.loads(resources.files("dpbart.privacy.card").joinpath("card.schema.json").read_text())
+    jsonschema.validate(held, schema)
+    for factor, status in ((1.0, 0), (0.98, 1)):
+        held["noise"]["scale"] *= factor
+        (tmp_path / "card.json").write_text(json.dumps(held))
+        assert run("card", "verify", tmp_path / "card.json").exit_code == status
+
+
+def test_an_unknown_mechanism_is_refused(tiny: Bundle, tmp_path: Path) -> None:
+    card = rewritten(tiny, tmp_path, "-e", 500)
+    held = json.loads(card.read_text())
+    for invented in ("k-ary response", "staircase", None, ["gaussian"]):
+        held["noise"]["mechanism"] = invented
+        card.write_text(json.dumps(held))
+        done = run("card", "verify", card)
+        assert (done.exit_code, "noise      FAILS" in done.stdout) == (1, True)
+
+
 def test_another_output_another_key_or_no_signature_fails(
     tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]
 ) -> None:

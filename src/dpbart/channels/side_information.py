@@ -43,12 +43,16 @@ class SideInformation:
     @classmethod
     def of(cls, mechanism: NoiseMechanism, clip: Clip, columns: Columns, *, length: int) -> SideInformation:
         sensitivity = clip.sensitivity(length * len(columns.kept))
-        noise = mechanism.noise_scale(sensitivity) / clip.bound  # compared with a signal of at most 1
         return cls(
             token=budget_token(mechanism.bits(sensitivity)),
-            loudness=1 / math.hypot(1.0, noise),
+            loudness=loudness_of(mechanism.noise_scale(sensitivity), bound=clip.bound),
             places=row_places(columns, length=length),
         )
+
+
+def loudness_of(scale: float, *, bound: float) -> float:
+    """The factor that gives noised columns, signals of at most `bound` plus noise, a power of about 1."""
+    return 1 / math.hypot(1.0, scale / bound)
 
 
 def budget_token(bits: float) -> str:

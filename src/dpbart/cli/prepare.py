@@ -114,11 +114,15 @@ def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> No
     \b
         dpbart prepare clip --model models/mini --corpus corpus/
     """
+    from accelerate import Accelerator
+
     from dpbart.models.bundle import Bundle
     from dpbart.prepare.clip import choose_clip, draw_clip
     from dpbart.prepare.corpus import find_corpus, held_out_texts
     from dpbart.prepare.quality import Copier
 
+    if not Accelerator().is_main_process:
+        return  # only the main process measures and writes
     bundle = Bundle.at(model)
     bundle.require_bart("its clip is part of its training. Train another with: dpbart prepare adept --clip")
     bundle.require_before_noise("its clip is part of that training. Train another with: dpbart prepare noisy")
@@ -223,6 +227,8 @@ def prune(
     _require_apart(bundle, out)
     files = find_corpus(corpus)
     pruned = prune(bundle, files, recipe, out.with_name(out.name + ".training"), texts)
+    if pruned is None:
+        return  # only the main process writes
     write_pruned(bundle, pruned, files, recipe, chosen, out)
     draw_rounds(pruned.rounds, bundle.facts.length, out / "rounds.png")
     figures = [each.figures(bundle.facts.length) for each in pruned.rounds]
@@ -288,5 +294,7 @@ def noisy(
     _require_apart(bundle, out)
     files = find_corpus(corpus)
     trained = train_noisy(bundle, files, recipe, training)
+    if trained is None:
+        return  # only the main process writes
     write_noisy(bundle, trained, files, recipe, training, out)
-    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {high:g} --model {out}")
+    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {recipe.middle:g} --model {out}")

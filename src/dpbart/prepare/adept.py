@@ -1,6 +1,6 @@
-"""ADePT on public text: read a text, clip its latent into the ball, write the text again. No noise in training.
+"""Train ADePT on public text: read a text, clip its latent to a ball, write the text again. Training has no noise.
 
-Word vocabulary and clip come from public text and the recipe, and are frozen in the model.
+The vocabulary comes from public text and the clip from the recipe. Both are fixed in the model.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ FREQUENCY_TEXTS = 100_000
 
 
 @dataclass(frozen=True)
-class AdeptRecipe:
-    """Everything that decides what the model becomes, beside the corpus and the word vectors; the paper's sizes."""
+class AdeptRecipe(Schedule):
+    """All settings of the training, with the paper's sizes by default.
+
+    Together with the corpus and the word vectors they determine the model.
+    """
 
     length: int = 20
     vocabulary: int = 20_000
     embedding: int = 300
-    hidden: int = 512  # of h, and of c
+    hidden: int = 512  # numbers in h, and as many in c
     clip: float = 5.0  # radius of the L2 ball
     batch_size: int = 64
     steps: int = 20_000
     learning_rate: float = 1e-3
     warmup: int = 300  # steps
     decay: float = 0.35  # share of the steps, at the end, over which the learning rate falls to 0
-    candidates: int = 1000  # words drawn for each step that the texts' own words compete with
+    candidates: int = 1000  # words sampled in each step; the words of the batch compete with them
     all_candidates: float = 0.1  # share of the steps, at the end, in which all words compete
     seed: int = 0
 
@@ -53,27 +56,16 @@ class AdeptRecipe:
             if getattr(self, name) < lowest:
                 raise BadParameter(f"{name} must be at least {lowest}, got {getattr(self, name)}.")
         ByNorm(self.clip)  # refuses a radius that is not above 0
-        _ = self.schedule
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            warmup=self.warmup,
-            decay=self.decay,
-            seed=self.seed,
-        )
+        super().__post_init__()
 
     def candidates_at(self, step: int, *, words: int) -> int:
-        """How many of so many words are drawn."""
+        """How many words to sample from a vocabulary of `words`."""
         return words if step >= (1 - self.all_candidates) * self.steps else min(self.candidates, words)
 
 
 @dataclass(frozen=True)
 class TrainedAdept:
-    """The model, and how many words of its vocabulary began with a vector of GloVe."""
+    """The model, and how many words of its vocabulary started from a GloVe vector."""
 
     model: AdeptForGeneration
     known_words: int
@@ -82,45 +74,46 @@ class TrainedAdept:
 class Reconstruction(torch.nn.Module):
     """The objective as a module, so that accelerate can spread it over several GPUs.
 
-    A softmax over all words is most of the work of a step. So the words of the batch compete with some that were
-    drawn, and each is weighed by how rarely it is among them, which leaves the softmax's sum right on average (Jean et
-    al. 2015, https://arxiv.org/abs/1412.2007). With all words drawn it is the whole softmax.
+    A softmax over all words would be most of the work of a step. Instead, the words of the batch compete with a sample
+    of the vocabulary. Each candidate is weighted by one over its chance of being a candidate, which keeps the sum of
+    the softmax right on average (Jean et al. 2015, https://arxiv.org/abs/1412.2007). If all words are sampled, this
+    is the full softmax.
     """
 
     def __init__(self, adept: AdeptForGeneration, radius: float, frequency: torch.Tensor) -> None:
         super().__init__()
         self.adept = adept
         self.radius = radius
-        self.frequency = frequency  # (vocabulary,), of each word among the words of public text
+        self.frequency = frequency  # (vocabulary,), share of each word in public text
 
-    def forward(self, whole: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy of writing `whole` (batch, length) from its clipped latent, over what is not padding.
+    def forward(self, whole: torch.Tensor, sampled: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy of writing texts from their clipped latents, without padding.
 
         Args:
-            whole: ids of texts.
-            drawn: ids of words, each once, drawn evenly from the vocabulary: (candidates,).
+            whole: ids of texts, (batch, length).
+            sampled: distinct ids of words, sampled uniformly from the vocabulary, (candidates,).
         """
         latent = self.adept.encoder(whole).last_hidden_state  # (batch, 1, 2 hidden)
         states = self.adept.decoder(whole[:, :-1], into_ball(latent, self.radius))  # (batch, length - 1, hidden)
         wanted = whole[:, 1:]
         counted = wanted != self.adept.config.pad_token_id
         states, wanted = states[counted], wanted[counted]  # (words, hidden), (words,)
-        rivals = torch.unique(torch.cat([wanted, drawn]))  # ascending
-        share = len(drawn) / len(self.frequency)
-        missed = (1 - self.frequency[rivals]) ** len(wanted) * (1 - share)  # chance that a word is not among them
+        rivals = torch.unique(torch.cat([wanted, sampled]))  # ascending
+        share = len(sampled) / len(self.frequency)
+        missed = (1 - self.frequency[rivals]) ** len(wanted) * (1 - share)  # chance that a word is no candidate
         generator = self.adept.decoder.generator
         logits = torch.nn.functional.linear(states, generator.weight[rivals], generator.bias[rivals])
         return torch.nn.functional.cross_entropy(logits - torch.log1p(-missed), torch.searchsorted(rivals, wanted))
 
 
 def into_ball(latent: torch.Tensor, radius: float) -> torch.Tensor:
-    """`ByNorm(radius)` with a gradient: (batch, 1, width), each row at most so long."""
+    """`ByNorm(radius)` with a gradient: (batch, 1, width), each row at most `radius` long."""
     length: torch.Tensor = torch.linalg.vector_norm(latent, dim=2, keepdim=True)  # (batch, 1, 1)
     return latent * (radius / length.clamp(min=radius))
 
 
 def count_words(files: tuple[CorpusFile, ...], recipe: AdeptRecipe) -> Tokenizer:
-    """A tokenizer of the most frequent words of public text."""
+    """A tokenizer for the most frequent words of public text."""
     tokenizer = word_tokenizer({word: number for number, word in enumerate(SPECIAL_WORDS)})
     trainer = trainers.WordLevelTrainer(
         vocab_size=recipe.vocabulary, special_tokens=list(SPECIAL_WORDS), show_progress=False
@@ -130,7 +123,7 @@ def count_words(files: tuple[CorpusFile, ...], recipe: AdeptRecipe) -> Tokenizer
 
 
 def word_frequency(corpus: npt.NDArray[np.uint32], tokens: Tokens) -> torch.Tensor:
-    """The share that each word has of public text, padding aside: (vocabulary,)."""
+    """The share of each word in public text, without padding: (vocabulary,)."""
     stride = max(1, len(corpus) // FREQUENCY_TEXTS)
     counts = np.bincount(corpus[::stride, 1:].ravel(), minlength=tokens.size).astype(np.float32)
     counts[tokens.id_of("<pad>")] = 0
@@ -152,7 +145,7 @@ def new_adept(recipe: AdeptRecipe, tokens: Tokens, vectors: WordVectors | None) 
     halves: tuple[Encoder, Decoder] = (model.encoder, model.decoder)
     with torch.no_grad():
         for half in halves:
-            # A forget gate that begins open lets gradients through all positions: Jozefowicz et al. 2015.
+            # A forget gate that starts open lets gradients pass all positions: Jozefowicz et al. 2015.
             forget = slice(recipe.hidden, 2 * recipe.hidden)  # of the gates i, f, g, o
             half.rnn.get_parameter("bias_ih_l0")[forget] = 1.0
             if vectors is not None:
@@ -163,14 +156,10 @@ def new_adept(recipe: AdeptRecipe, tokens: Tokens, vectors: WordVectors | None) 
 def train_adept(
     files: tuple[CorpusFile, ...], recipe: AdeptRecipe, glove: Path | None, folder: Path
 ) -> TrainedAdept | None:
-    """Train to the recipe's last step, saving state in `folder` on the way, from where it stopped before.
-
-    With several processes, the first gets the model and the others None.
-    """
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     accelerator = Accelerator()
+    hold_to_recipe(accelerator, folder, {**asdict(recipe), "glove": glove_provenance(glove)}, files)
     with accelerator.main_process_first():
-        held = {**asdict(recipe), "glove": glove_provenance(glove), "corpus": [file.sha256 for file in files]}
-        hold_to_recipe(folder, held)
         make = partial(count_words, files, recipe)
         tokens, corpus = tokenize_corpus(files, make, folder, length=recipe.length)
     words = tokens.tokenizer.get_vocab()
@@ -179,13 +168,13 @@ def train_adept(
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         count = recipe.candidates_at(step, words=tokens.size)
-        drawn = random.choice(tokens.size, size=count, replace=False)
-        return torch.from_numpy(whole), torch.from_numpy(drawn)
+        sampled = random.choice(tokens.size, size=count, replace=False)
+        return torch.from_numpy(whole), torch.from_numpy(sampled)
 
     train(
         Reconstruction(model, recipe.clip, word_frequency(corpus, tokens).to(accelerator.device)),
         corpus,
-        recipe.schedule,
+        recipe,
         show_whole,
         accelerator=accelerator,
         folder=folder,
@@ -203,7 +192,7 @@ def write_adept(
     glove: Path | None,
     out: Path,
 ) -> Bundle:
-    """A model directory, in half precision, with the clip of its training."""
+    """Write a model directory in half precision, with the clip used in training."""
     vectors = glove_provenance(glove)
     known = None if vectors is None else {**vectors, "words_known": trained.known_words}
     facts = ModelFacts(

@@ -1,7 +1,7 @@
-"""The bound of a model's latent, chosen on public text.
+"""Choose the bound of a model's latent on public text.
 
-Every model has its own scale. The smaller the bound C, the smaller the noise; but what lies beyond it is lost.
-In units of C the noise is the same whatever C is, so the best C is the smallest that still lets the text through.
+Every model has its own scale. A smaller bound C means less noise, but the clip destroys whatever lies beyond it.
+In units of C the noise is the same for every C. So the best C is the smallest one that still preserves the text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 
 @dataclass(frozen=True)
 class LatentStatistics:
-    """All entries of the latents of public texts, taken together."""
+    """Statistics over all entries of the latents of public texts."""
 
     entries: int
     mean: float
     deviation: float
     quantiles: dict[str, float]
-    histogram: tuple[list[int], list[float]]  # counts, and their edges
+    histogram: tuple[list[int], list[float]]  # counts and bin edges
 
     @classmethod
     def of(cls, latents: npt.NDArray[np.float32]) -> LatentStatistics:
@@ -42,7 +42,7 @@ class LatentStatistics:
 
 @dataclass(frozen=True)
 class ClipChoice:
-    """The bounds tried, the BLEU at each, and the one chosen."""
+    """The bounds that were tried, the BLEU at each, and the chosen bound."""
 
     statistics: LatentStatistics
     unclipped: float  # BLEU
@@ -58,7 +58,7 @@ class ClipChoice:
 
 
 def choose_clip(copier: Copier, texts: Sequence[str]) -> ClipChoice:
-    """Measure the latent and BLEU at several bounds; choose the smallest that still lets the text through."""
+    """Measure the latent, and BLEU at several bounds. Choose the smallest bound that keeps enough of the BLEU."""
     latents = np.concatenate(
         [copier.encode(texts[start : start + BATCH_SIZE]) for start in range(0, len(texts), BATCH_SIZE)]
     )  # (texts, length, kept)
@@ -73,10 +73,10 @@ def choose_clip(copier: Copier, texts: Sequence[str]) -> ClipChoice:
 
 
 def draw_clip(choice: ClipChoice, file: Path) -> None:
-    """The histogram of the entries with the chosen bound, and BLEU against the bound."""
+    """Plot the histogram of the entries with the chosen bound, and BLEU against the bound."""
     import matplotlib
 
-    matplotlib.use("Agg")  # a file, not a window
+    matplotlib.use("Agg")  # write to a file, open no window
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")

@@ -1,6 +1,6 @@
-"""Public text to prepare a model from: files of one text a line, the last 1% held out.
+"""Public text to train on: files with one text per line. The last 1% of each file is held out.
 
-Nothing here may ever be given private text: what is read becomes part of a model that is published.
+Never pass private text to this module: what it reads becomes part of a published model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +21,18 @@ import zstandard
 from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import digest_of
+from dpbart.files import digest_of, write_whole
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
 
 ENDINGS = (".txt", ".txt.gz", ".txt.zst")
-HELD_OUT = 100  # one text in so many, at the end of each file, is never trained on
-VOCABULARY_TEXTS = 1_000_000  # more change a vocabulary little, and cost time and memory
+HELD_OUT = 100  # one text in 100, at the end of each file, is held out
+VOCABULARY_TEXTS = 1_000_000  # more would hardly change a vocabulary but cost time and memory
 
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """One file of public text, as the bundle's provenance names it."""
+    """One file of public text, as a model's provenance records it."""
 
     path: Path
     sha256: str
@@ -47,7 +47,7 @@ class CorpusFile:
 
 
 def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
-    """The files named, and those in the folders named, counted and hashed."""
+    """The given files and the files in the given folders, counted and hashed."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -55,7 +55,7 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
         elif path.is_file():
             found.append(path)
         else:
-            raise BadTable(f"no file or folder of public text at '{path}'.")
+            raise BadTable(f"no file or folder of public text at '{path}'. Check the path.")
     if not found:
         raise BadTable(f"no public text found: the folders hold no file ending in {', '.join(ENDINGS)}.")
     files = []
@@ -65,25 +65,24 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
             bar.advance(1)
     if not any(file.texts for file in files):
         raise BadTable(
-            f"no public text found: nothing but blank lines in {', '.join(repr(str(each)) for each in found)}."
+            f"no public text found: there are only blank lines in {', '.join(repr(str(each)) for each in found)}."
         )
     return tuple(files)
 
 
-def with_corpora(before: tuple[dict[str, Any], ...], files: Sequence[CorpusFile]) -> tuple[dict[str, Any], ...]:
-    """The public text that a model was made from until now, and these files, each named once."""
-    return (*before, *(new for file in files if (new := file.provenance()) not in before))
-
-
 def read_texts(path: Path) -> Iterator[str]:
-    """The lines of a file that are not blank."""
+    """The non-blank lines of a file."""
     try:
         with open_text(path) as lines:
             for line in lines:
                 text = line.strip()
                 if text:
                     yield text
-    except (OSError, EOFError, zstandard.ZstdError) as error:  # a damaged .gz is an OSError, a cut one an EOFError
+    except (
+        OSError,
+        EOFError,
+        zstandard.ZstdError,
+    ) as error:  # a damaged .gz is an OSError, a truncated one an EOFError
         raise BadTable(f"'{path}' cannot be read as public text: {type(error).__name__}.") from error
 
 
@@ -93,20 +92,20 @@ def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
 
 
 def vocabulary_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
-    """Training texts to make a vocabulary from: all, or of very many every second, every third and so on."""
+    """Training texts for making a vocabulary: all of them or, in a large corpus, every nth."""
     stride = max(1, sum(file.training_texts for file in files) // VOCABULARY_TEXTS)
     return (text for number, text in enumerate(training_texts(files)) if number % stride == 0)
 
 
 def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
-    """`count` held-out texts, spread evenly over all that there are (each file by its share)."""
+    """`count` held-out texts, spread evenly over all held-out texts of all files."""
     if count < 1:
         raise BadParameter(f"held-out texts must be at least 1, got {count}.")
     texts = [text for file in files for text in islice(read_texts(file.path), file.training_texts, None)]
     if len(texts) < count:
         raise BadTable(
-            f"{count} held-out texts were asked for, but the last 1% of these files holds {len(texts)}. "
-            "Give more public text, or ask for fewer."
+            f"{count} held-out texts were requested, but the last 1% of these files holds {len(texts)}. "
+            "Give more public text, or request fewer."
         )
     return [texts[i * len(texts) // count] for i in range(count)]
 
@@ -114,16 +113,16 @@ def held_out_texts(files: Sequence[CorpusFile], count: int) -> list[str]:
 def tokenize_corpus(
     files: Sequence[CorpusFile], make: Callable[[], Tokenizer], folder: Path, *, length: int
 ) -> tuple[Tokens, npt.NDArray[np.uint32]]:
-    """The tokenizer in the folder, made if there is none yet, and all training texts as its ids."""
+    """The tokenizer in the folder, created if missing, and the ids of all training texts."""
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
-        make().save(str(tokenizer_file))
+        write_whole(tokenizer_file, make().to_str(pretty=True))
     tokens = Tokens.load(tokenizer_file, length=length)
     return tokens, encode_corpus(files, tokens, folder)
 
 
 def encode_corpus(files: Sequence[CorpusFile], tokens: Tokens, folder: Path) -> npt.NDArray[np.uint32]:
-    """All training texts as ids, (texts, length), on disk and mapped into memory; made once."""
+    """The ids of all training texts, (texts, length). They are stored on disk once and memory-mapped."""
     total = sum(file.training_texts for file in files)
     made_from = {
         "files": [file.provenance() for file in files],
@@ -137,7 +136,7 @@ def encode_corpus(files: Sequence[CorpusFile], tokens: Tokens, folder: Path) -> 
             for batch in _batched(training_texts(files), 10_000):
                 out.write(tokens.encode(batch).astype(np.uint32).tobytes())
                 bar.advance(len(batch))
-        note.write_text(json.dumps(made_from))
+        write_whole(note, json.dumps(made_from))  # written last: without this note the ids are made again
     return np.memmap(ids_file, dtype=np.uint32, mode="r", shape=(total, tokens.length))
 
 

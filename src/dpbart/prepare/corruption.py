@@ -1,7 +1,7 @@
-"""BART's own corruptions of a text: token masking, token deletion, text infilling.
+"""The corruptions that BART is trained on: token masking, token deletion, text infilling.
 
 Lewis et al. 2020, section 2.2, https://arxiv.org/abs/1910.13461. The model sees the corrupted text and
-learns to write the whole one. Rows are ids of one fixed length: begin, tokens, end, padding.
+learns to write the original. Every row has the same length: begin, tokens, end, padding.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ SPAN_MEAN = 3.0  # Poisson mean of an infilled span (Lewis et al., "Text Infilli
 
 @dataclass(frozen=True)
 class Corruption:
-    """Corrupts a share of the texts of a batch, each in one of the three ways."""
+    """Corrupts a share of the texts in a batch, each in one of the three ways."""
 
-    share: float  # of the texts; the others are shown as they are, to be copied
-    tokens: float  # share of a corrupted text's tokens that is hidden
+    share: float  # of the texts; the others stay unchanged, to be copied
+    tokens: float  # share of the tokens of a corrupted text that are hidden
     end_id: int
     pad_id: int
     mask_id: int
 
     def corrupt(self, ids: Ids, random: np.random.Generator) -> Ids:
-        """A corrupted copy of ids, (batch, length)."""
+        """A corrupted copy of the ids, (batch, length)."""
         rows = ids.copy()
         for number in np.flatnonzero(random.random(len(ids)) < self.share):
             row = ids[number]
@@ -42,7 +42,7 @@ class Corruption:
         return body[random.random(len(body)) >= self.tokens]
 
     def _infill(self, body: Ids, random: np.random.Generator) -> Ids:
-        """One mask in place of each span; a span of length 0 inserts a mask."""
+        """Replace each span by one mask. A span of length 0 inserts a mask."""
         pieces: list[Ids] = []
         at, budget = 0, round(self.tokens * len(body))
         while at < len(body):
@@ -55,7 +55,7 @@ class Corruption:
         return np.concatenate(pieces) if pieces else body
 
     def _whole(self, row: Ids, body: Ids) -> Ids:
-        """Begin, body, end, padding again, at the row's own length (an insertion may cut the last token)."""
+        """Begin, body, end and padding, at the length of the row. An insertion may push out the last token."""
         body = body[: len(row) - 2]
         padding = np.full(len(row) - 2 - len(body), self.pad_id)
         return np.concatenate([row[:1], body, [self.end_id], padding])

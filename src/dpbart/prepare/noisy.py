@@ -1,14 +1,15 @@
-"""DP-BART-PR+: train a pruned model further under clip and noise, so that it learns to write from what is left.
+"""DP-BART-PR+: train a pruned model further with clip and noise, so that it learns to write from a noisy latent.
 
-For one budget, as in the paper, or for a whole range of budgets at once: then epsilon is drawn anew for each text.
-The model is given public side information (channels/side_information.py), and the scale of the noise comes from the
-very mechanism that rewrites. Training noise is public and may be seeded; it protects nobody.
+Train for one budget, as in the paper, or for a range: then every text gets a random epsilon from the range.
+The model receives public side information (channels/side_information.py). The scale of the noise comes from the same
+mechanism that rewrites. Training noise is seeded and public: it protects nobody.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,32 +18,31 @@ from accelerate import Accelerator
 from tokenizers import Tokenizer
 from transformers import BartForConditionalGeneration
 
-from dpbart import __version__
 from dpbart.channels.columns import Columns
-from dpbart.channels.side_information import TOKENS, SideInformation, row_places
+from dpbart.channels.side_information import TOKENS, budget_token, loudness_of, row_places
 from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.halves import SplitBart
 from dpbart.models.text import Tokens
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, with_corpora
+from dpbart.prepare.corpus import CorpusFile, tokenize_corpus
 from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
-from dpbart.privacy.clipping import ByValue
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
+from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NoiseMechanism, NonPrivate
 
-BOUND = 1.0  # the latent is rescaled to it; in units of the bound, the noise does not depend on it
+BOUND = 1.0  # the latent is rescaled to fit; in units of the bound, the noise is the same for every bound
 
 
 @dataclass(frozen=True)
 class NoisyRecipe:
-    """One budget when both epsilons are the same; otherwise a range, drawn anew for each text."""
+    """All settings of the training. If both epsilons are equal, it is for one budget, otherwise for the range."""
 
     epsilon_low: float = 10.0
     epsilon_high: float = 5000.0
     delta: float = 1e-5
     noiseless: float = 0.05  # share of the texts without noise
-    easing: float = 0.2  # share of the steps over which the weakest budget comes down from the strongest
-    gain: float = 1.5  # standard deviation of a column before the clip, in units of the bound, at the start
+    easing: float = 0.2  # share of the steps over which the lowest budget falls from epsilon_high to epsilon_low
+    gain: float = 1.5  # initial standard deviation of a column before the clip, in units of the bound
     steps: int = 8000
     batch_size: int = 32
     learning_rate: float = 1e-3
@@ -68,35 +68,42 @@ class NoisyRecipe:
             seed=self.seed,
         )
 
+    @property
+    def middle(self) -> float:
+        """The geometric middle of the range, rounded to as few digits as keep it inside the range."""
+        exact = math.sqrt(self.epsilon_low * self.epsilon_high)
+        rounded = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
+        return next(each for each in rounded if self.epsilon_low <= each <= self.epsilon_high)
+
     def mechanism_at(self, step: int, random: np.random.Generator) -> NoiseMechanism:
-        """From weak noise to strong: at first only high budgets are drawn, later the whole range."""
+        """A random mechanism for one text: at first only high budgets and weak noise, later the whole range."""
         if self.epsilon_low < self.epsilon_high and random.random() < self.noiseless:
             return NonPrivate()
         eased = min(1.0, (step + 1) / max(1.0, self.easing * self.steps))
-        # The square root draws high budgets more often: at low ones there is little to learn from a text.
-        place = math.sqrt(random.random())  # 0 is the weakest budget, 1 the strongest, on a logarithmic scale
+        # The square root favours high budgets: a text with a low one teaches little.
+        place = math.sqrt(random.random())  # 0 is the lowest budget, 1 the highest, on a logarithmic scale
         epsilon = self.epsilon_high * (self.epsilon_low / self.epsilon_high) ** (eased * (1 - place))
         return Gaussian(epsilon, self.delta)
 
 
 def clip_with_gradient(kept: torch.Tensor) -> torch.Tensor:
-    """Forwards the hard clip of the mechanism, backwards a tanh in its place.
+    """The hard clip of the mechanism in the forward pass, a tanh in the backward pass.
 
-    The clip has no gradient where it saturates, and saturation is what a noisy channel wants.
+    A saturated clip has no gradient, but a noisy channel works best when it is saturated.
     """
     smooth = BOUND * torch.tanh(kept / BOUND)
     return smooth + (kept.clamp(-BOUND, BOUND) - smooth).detach()
 
 
 class NoisyColumns:
-    """The channel of PR+: clip by value, noise, and in the columns that are gone what the decoder is told."""
+    """The channel of PR+: clip by value, add noise, and write the row numbers into the pruned columns."""
 
     def __init__(self, columns: Columns, *, length: int) -> None:
         self.kept = torch.tensor(columns.kept)
         self.places = torch.from_numpy(row_places(columns, length=length))  # (length, width)
 
     def __call__(self, latent: torch.Tensor, scale: torch.Tensor, loudness: torch.Tensor) -> torch.Tensor:
-        """Latent (batch, length, width), with the scale of its noise and the loudness of each text, (batch,) each."""
+        """Latent (batch, length, width), with the scale of the noise and the loudness for each text, (batch,) each."""
         kept = latent[..., self.kept.to(latent.device)]  # (batch, length, kept)
         clipped = clip_with_gradient(kept)
         noised = clipped + scale[:, None, None] * torch.randn_like(clipped)
@@ -105,62 +112,64 @@ class NoisyColumns:
         return received
 
 
-def train_noisy(
-    bundle: Bundle, files: tuple[CorpusFile, ...], recipe: NoisyRecipe, folder: Path
-) -> BartForConditionalGeneration:
-    """Train under noise to the recipe's last step, from where it stopped before."""
-    bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
-    accelerator = Accelerator()
-    with accelerator.main_process_first():
-        held = {**asdict(recipe), "model": known_by(bundle), "corpus": [file.sha256 for file in files]}
-        hold_to_recipe(folder, held)
-    bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
-    columns, model = bundle.columns, bart.model
-    tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-    with accelerator.main_process_first():
-        corpus = encode_corpus(files, tokens, folder)
-    if not bundle.facts.told:  # one that was trained under noise before goes on as it is
-        spread_columns(bart, columns, corpus[:50_000:50].astype(np.int64), gain=recipe.gain)
-        forget_pruned(bart, columns)
-    known = with_budget_tokens(bundle.folder / "tokenizer.json", folder / "tokenizer.json", length=tokens.length)
-    torch.manual_seed(recipe.seed)
-    model.resize_token_embeddings(known.tokenizer.get_vocab_size(), mean_resizing=False)
-    clip = ByValue(BOUND)
-    sensitivity = clip.sensitivity(tokens.length * len(columns.kept))
+@dataclass(frozen=True)
+class NoisyBatch:
+    """Gives each text of a step a budget, and the model the matching token, noise scale and loudness."""
 
-    def tell(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
-        torch.manual_seed(int(random.integers(2**62)))  # the training noise of this step
-        mechanisms = [recipe.mechanism_at(step, random) for _ in whole]
-        told = [SideInformation.of(each, clip, columns, length=tokens.length) for each in mechanisms]
-        start = np.array([known.id_of(each.token) for each in told])  # (batch,)
+    recipe: NoisyRecipe
+    tokens: Tokens
+    sensitivity: Sensitivity
+
+    def __call__(self, whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
+        torch.manual_seed(int(random.integers(2**62)))  # for the training noise
+        mechanisms = [self.recipe.mechanism_at(step, random) for _ in whole]
+        scales = [each.noise_scale(self.sensitivity) for each in mechanisms]
+        start = np.array([self.tokens.id_of(budget_token(each.bits(self.sensitivity))) for each in mechanisms])
         shown = whole.copy()
         shown[:, 0] = start
-        scale = torch.tensor([each.noise_scale(sensitivity) for each in mechanisms])
-        loudness = torch.tensor([each.loudness for each in told])
-        return *batch_of(shown=shown, whole=whole, start=start), scale.float(), loudness.float()
+        loudness = [loudness_of(scale, bound=BOUND) for scale in scales]
+        return *batch_of(shown=shown, whole=whole, start=start), torch.tensor(scales), torch.tensor(loudness)
 
+
+def train_noisy(
+    bundle: Bundle, files: tuple[CorpusFile, ...], recipe: NoisyRecipe, folder: Path
+) -> BartForConditionalGeneration | None:
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
+    bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
+    accelerator = Accelerator()
+    hold_to_recipe(accelerator, folder, {**asdict(recipe), "model": known_by(bundle)}, files)
+    bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
+    columns, model = bundle.columns, bart.model
+    with accelerator.main_process_first():
+        make = partial(with_budget_tokens, bundle.folder / "tokenizer.json")
+        tokens, corpus = tokenize_corpus(files, make, folder, length=bundle.facts.length)
+    if not bundle.facts.told:  # a model already trained with noise continues as it is
+        spread_columns(bart, columns, corpus[:50_000:50].astype(np.int64), gain=recipe.gain)
+        forget_pruned(bart, columns)
+    torch.manual_seed(recipe.seed)
+    model.resize_token_embeddings(tokens.size, mean_resizing=False)
     train(
         Reconstruction(model, NoisyColumns(columns, length=tokens.length)).train(),
         corpus,
         recipe.schedule,
-        tell,
+        NoisyBatch(recipe, tokens, ByValue(BOUND).sensitivity(tokens.length * len(columns.kept))),
         accelerator=accelerator,
         folder=folder,
         title="Training under noise",
     )
-    return model
+    return model if accelerator.is_main_process else None
 
 
 def spread_columns(bart: SplitBart, columns: Columns, ids: Ids, *, gain: float) -> None:
-    """Give every kept column mean 0 and the same spread, without changing what the model computes.
+    """Give every kept column mean 0 and the same standard deviation, without changing what the model computes.
 
-    A column's mean carries nothing but takes room inside the clip. The encoder's last layer norm has a gain and an
-    offset for each column, and only the decoder's K and V projections read the latent: what the one takes away the
-    others put back.
+    The mean of a column carries no information but takes up room inside the clip. The last layer norm of the encoder
+    has a gain and an offset for each column, and only the K and V projections of the decoder read the latent. So the
+    projections can undo what the layer norm changes.
     """
     latent = bart.encode(ids).reshape(-1, bart.width).astype(np.float64)  # (positions, width)
     kept = list(columns.kept)
-    mean, factor = torch.zeros(bart.width), torch.ones(bart.width)  # pruned columns: nothing to take, nothing to give
+    mean, factor = torch.zeros(bart.width), torch.ones(bart.width)  # pruned columns stay as they are
     mean[kept] = torch.from_numpy(latent.mean(axis=0)).float()[kept]
     factor[kept] = torch.from_numpy(BOUND * gain / latent.std(axis=0)).float()[kept]
     norm = bart.model.model.encoder.layers[-1].final_layer_norm
@@ -174,8 +183,10 @@ def spread_columns(bart: SplitBart, columns: Columns, ids: Ids, *, gain: float) 
 
 
 def forget_pruned(bart: SplitBart, columns: Columns) -> None:
-    """Let the decoder read nothing from the columns that are gone: it begins as it was while they were 0, and learns
-    to read the places that they hold from now on."""
+    """Make the decoder ignore the pruned columns at first.
+
+    It starts from what it computed while they were 0, and learns to read the row numbers that they hold from now on.
+    """
     gone = torch.ones(bart.width, dtype=torch.bool)
     gone[list(columns.kept)] = False
     with torch.no_grad():
@@ -184,12 +195,11 @@ def forget_pruned(bart: SplitBart, columns: Columns) -> None:
                 projection.weight[:, gone] = 0.0
 
 
-def with_budget_tokens(source: Path, target: Path, *, length: int) -> Tokens:
-    """A copy of a tokenizer that knows the budget tokens."""
+def with_budget_tokens(source: Path) -> Tokenizer:
+    """A tokenizer with the budget tokens added."""
     tokenizer = Tokenizer.from_file(str(source))
     tokenizer.add_special_tokens(list(TOKENS))
-    tokenizer.save(str(target))
-    return Tokens.load(target, length=length)
+    return tokenizer
 
 
 def write_noisy(
@@ -200,15 +210,7 @@ def write_noisy(
     folder: Path,
     out: Path,
 ) -> Bundle:
-    """A model directory, in half precision, that is told what is public when it rewrites."""
-    facts = replace(
-        bundle.facts,
-        variant="pr-plus",
-        clip=BOUND,
-        told=True,
-        corpora=with_corpora(bundle.facts.corpora, files),
-        recipe={**bundle.facts.recipe, "noisy": asdict(recipe)},
-        figures={},
-        version=__version__,
-    )
+    """Write a model directory in half precision. Its model expects public side information when it rewrites."""
+    facts = trained_further(bundle.facts, files, {"noisy": asdict(recipe)})
+    facts = replace(facts, variant="pr-plus", clip=BOUND, told=True)
     return save_bundle(model.half(), folder / "tokenizer.json", facts, out)

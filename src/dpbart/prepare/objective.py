@@ -1,7 +1,7 @@
-"""What every preparation trains: write a public text from its latent, through a channel.
+"""The training objective of every BART: write a public text from its latent, through a channel.
 
-The channel is what stands between encoder and decoder: nothing, a clip, or a clip and noise. No position is masked
-on either side: the decoder sees all of the latent, as it will when rewriting.
+The channel connects encoder and decoder. It does nothing, clips, or clips and adds noise. No position is masked: the
+decoder sees the whole latent, as it does when it rewrites.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Reconstruction(torch.nn.Module):
     def forward(
         self, shown: torch.Tensor, before: torch.Tensor, whole: torch.Tensor, *setting: torch.Tensor
     ) -> torch.Tensor:
-        """Cross-entropy of writing `whole` from `shown` over tokens that are not padding; all (batch, length).
+        """Cross-entropy of writing `whole` from `shown`, without padding. All ids are (batch, length).
 
         Args:
-            shown: what the encoder reads.
-            before: what the decoder has written so far at each position.
-            whole: what it should write next.
-            setting: of the channel at this step, such as the noise.
+            shown: the input of the encoder.
+            before: the input of the decoder: at each position, the token before the target.
+            whole: the targets of the decoder.
+            setting: further arguments of the channel, such as the scale of the noise.
         """
         bart = self.bart
         latent = bart.model.encoder(input_ids=shown).last_hidden_state
@@ -52,7 +52,7 @@ class Reconstruction(torch.nn.Module):
 
 
 def batch_of(*, shown: Ids, whole: Ids, start: Ids | int) -> tuple[torch.Tensor, ...]:
-    """What `Reconstruction` is given, the decoder's start token (or each text's own) put in front of what it writes."""
+    """The arguments of `Reconstruction`. `start` is the first token of the decoder: one for all texts, or one each."""
     before = np.roll(whole, 1, axis=1)  # (batch, length)
     before[:, 0] = start
     return torch.from_numpy(shown), torch.from_numpy(before), torch.from_numpy(whole)

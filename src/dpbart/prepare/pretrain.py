@@ -1,4 +1,4 @@
-"""A tokenizer and a BART from scratch, on public text: corrupted text in, whole text out."""
+"""Train a tokenizer and a BART from scratch on public text: corrupted text in, original text out."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
 
 
 @dataclass(frozen=True)
-class PretrainRecipe:
-    """Everything that decides what the model becomes, beside the corpus."""
+class PretrainRecipe(Schedule):
+    """All settings of the training. Together with the corpus they determine the model."""
 
     length: int = 20
     vocabulary: int = 12_000
@@ -35,8 +35,8 @@ class PretrainRecipe:
     learning_rate: float = 1e-3
     warmup: int = 300  # steps
     decay: float = 0.35  # share of the steps, at the end, over which the learning rate falls to 0
-    corrupted: float = 0.25  # share of the texts that are corrupted
-    hidden: float = 0.3  # share of a corrupted text's tokens that are hidden
+    corrupted: float = 0.25  # share of the texts
+    hidden: float = 0.3  # share of the tokens of a corrupted text
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -44,22 +44,11 @@ class PretrainRecipe:
             raise BadParameter(f"width must be a multiple of heads ({self.heads}), got {self.width}.")
         if self.layers < 1:
             raise BadParameter(f"layers must be at least 1, got {self.layers}.")
-        _ = self.schedule
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            warmup=self.warmup,
-            decay=self.decay,
-            seed=self.seed,
-        )
+        super().__post_init__()
 
 
 def train_tokenizer(files: tuple[CorpusFile, ...], recipe: PretrainRecipe) -> Tokenizer:
-    """A byte-level BPE: every string has ids, none is unknown."""
+    """A byte-level BPE: it can encode every string, so no token is unknown."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -89,7 +78,7 @@ def new_bart(recipe: PretrainRecipe, tokens: Tokens) -> BartForConditionalGenera
         decoder_attention_heads=recipe.heads,
         encoder_ffn_dim=4 * recipe.width,
         decoder_ffn_dim=4 * recipe.width,
-        dropout=0.0,  # far fewer passes over the corpus than one: nothing to over-fit
+        dropout=0.0,  # training sees far less than one epoch, so it cannot overfit
         attention_dropout=0.0,
         activation_dropout=0.0,
         bos_token_id=tokens.id_of("<s>"),
@@ -104,13 +93,10 @@ def new_bart(recipe: PretrainRecipe, tokens: Tokens) -> BartForConditionalGenera
 def pretrain(
     files: tuple[CorpusFile, ...], recipe: PretrainRecipe, folder: Path
 ) -> BartForConditionalGeneration | None:
-    """Train to the recipe's last step, saving state in `folder` on the way, from where it stopped before.
-
-    With several processes, the first gets the model and the others None.
-    """
+    """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     accelerator = Accelerator()
+    hold_to_recipe(accelerator, folder, asdict(recipe), files)
     with accelerator.main_process_first():
-        hold_to_recipe(folder, {**asdict(recipe), "corpus": [file.sha256 for file in files]})
         make = partial(train_tokenizer, files, recipe)
         tokens, corpus = tokenize_corpus(files, make, folder, length=recipe.length)
     model = new_bart(recipe, tokens)
@@ -129,7 +115,7 @@ def pretrain(
     train(
         Reconstruction(model),
         corpus,
-        recipe.schedule,
+        recipe,
         show_corrupted,
         accelerator=accelerator,
         folder=folder,
@@ -145,7 +131,7 @@ def write_bundle(
     recipe: PretrainRecipe,
     out: Path,
 ) -> Bundle:
-    """A model directory, in half precision; its clip is still to be chosen."""
+    """Write a model directory in half precision. Its clip is chosen later."""
     facts = ModelFacts(
         variant="clv",
         length=recipe.length,

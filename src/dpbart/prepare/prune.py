@@ -1,7 +1,7 @@
-"""DP-BART-PR: rounds of choosing columns, setting them to 0, and training on public text with the clip inside.
+"""DP-BART-PR: in rounds, choose columns, set the others to 0, and train on public text with the clip in place.
 
-Igamberdiev and Habernal 2023, section 4.2. The columns are chosen on the loaded weights, and the model rewrites with
-the columns of the round before the last, which it has learned to do without (the paper's "k - 1").
+Igamberdiev and Habernal 2023, section 4.2. The columns are chosen from the current weights. By default the final model
+rewrites with the columns of the second-to-last round (the paper's "k - 1").
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from dpbart import __version__
 from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter
+from dpbart.files import write_whole
 from dpbart.models.bundle import Bundle, save_bundle
 from dpbart.models.halves import SplitBart
 from dpbart.models.latent import clip_of
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
-from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts, with_corpora
+from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
 from dpbart.prepare.importance import check_quantile, choose, importance
 from dpbart.prepare.objective import Reconstruction, batch_of
 from dpbart.prepare.quality import Copier
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train
+from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 
 CHOICES = ("k", "v", "random")
-BUDGETS = (10, 50, 100, 250, 500, 750, 1000, 2500)  # of the paper, shown for each round
+BUDGETS = (10, 50, 100, 250, 500, 750, 1000, 2500)  # the paper's, shown for each round
 DELTA = 1e-5
 
 
@@ -41,13 +41,13 @@ class PruneRecipe:
     """The paper's values by default."""
 
     rounds: int = 6
-    steps: int = 500  # a round
+    steps: int = 500  # in each round
     batch_size: int = 32
     learning_rate: float = 5e-4
-    quantile: float = 0.25  # of the kept columns, dropped in a round
-    by: str = "k"  # the projection that a column's importance is read from, or random
+    quantile: float = 0.25  # share of the kept columns that each round drops
+    by: str = "k"  # the projection that measures the importance of a column, or random
     layer: int = 0  # of the decoder
-    clip: float | None = None  # bound in training; twice the model's own if None (bart-base: 0.2, as in the paper)
+    clip: float | None = None  # bound in training; None: twice the model's own (bart-base: 0.2, as in the paper)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class PruneRecipe:
         _ = self.schedule(0)
 
     def columns_of_round(self, asked: int | None) -> int:
-        """The round whose columns to rewrite with: the last but one, if none is asked for."""
+        """The round that supplies the columns for rewriting: by default the second to last."""
         chosen = max(1, self.rounds - 1) if asked is None else asked
         if not 1 <= chosen <= self.rounds:
             raise BadParameter(f"the round to rewrite with must be from 1 to {self.rounds}, got {chosen}.")
@@ -74,13 +74,13 @@ class PruneRecipe:
             learning_rate=self.learning_rate,
             warmup=min(50, self.steps),
             decay=0.2,
-            seed=self.seed + number,  # each round sees other texts
+            seed=self.seed + number,  # a different order of texts in each round
         )
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round left."""
+    """The result of one round."""
 
     number: int
     columns: Columns
@@ -102,7 +102,7 @@ class Pruned:
 
 
 class ClippedColumns:
-    """The channel of pruning: clip by value, and 0 in the columns that are gone."""
+    """The channel in pruning: clip by value, and 0 in the pruned columns."""
 
     def __init__(self, bound: float, columns: Columns) -> None:
         self.bound = bound
@@ -113,32 +113,33 @@ class ClippedColumns:
         return latent.clamp(-self.bound, self.bound) * self.mask.to(latent.device)
 
 
-def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int) -> Pruned:
-    """All rounds, from where it stopped before; the trained model is the last round's state in `folder`."""
+def prune(
+    bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, folder: Path, texts: int
+) -> Pruned | None:
+    """Run all rounds, or resume from the state saved in `folder`. Only the main process gets the result."""
     bundle.require_bart("pruning reads the cross-attention of a BART. Give a BART, such as mini.")
     bundle.require_before_noise("pruning would undo that. Prune the model that it was made from.")
     bound = 2 * clip_of(bundle).bound if recipe.clip is None else recipe.clip
     accelerator = Accelerator()
-    bart = SplitBart.load(bundle.folder, device=accelerator.device)  # where training and BLEU both run
+    bart = SplitBart.load(bundle.folder, device=accelerator.device)  # training and BLEU share it
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-    importance(bart.model, layer=recipe.layer)  # refuses a layer that is not there, before anything is written
+    importance(bart.model, layer=recipe.layer)  # refuses a layer that does not exist, before anything is written
     held_out = held_out_texts(files, texts)
-    held = {**asdict(recipe), "clip": bound, "model": known_by(bundle), "corpus": [file.sha256 for file in files]}
-    with accelerator.main_process_first():
-        hold_to_recipe(folder, {**held, "steps_in_a_round": recipe.steps})  # may not change: later rounds build on it
+    held = {**asdict(recipe), "clip": bound, "model": known_by(bundle)}
+    held["steps_in_a_round"] = recipe.steps  # fixed, unlike `steps` elsewhere: later rounds build on earlier ones
+    hold_to_recipe(accelerator, folder, held, files)
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
-    start_id = bart.model.config.decoder_start_token_id
 
     def show_whole(whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
-        torch.manual_seed(int(random.integers(2**62)))  # the dropout of this step, if the model has any
-        return batch_of(shown=whole, whole=whole, start=start_id)
+        torch.manual_seed(int(random.integers(2**62)))  # for dropout, if the model has any
+        return batch_of(shown=whole, whole=whole, start=bart.model.config.decoder_start_token_id)
 
-    rounds: list[Round] = []
-    columns = bundle.columns
+    rounds, columns = list[Round](), bundle.columns
     for number in range(1, recipe.rounds + 1):
         place = folder / f"round-{number}"
-        columns = _columns_of_round(place, bart, columns, recipe, number)
+        with accelerator.main_process_first():
+            columns = _columns_of_round(place, bart, columns, recipe, number)
         loss = train(
             Reconstruction(bart.model, ClippedColumns(bound, columns)).train(),
             corpus,
@@ -148,42 +149,43 @@ def prune(bundle: Bundle, files: tuple[CorpusFile, ...], recipe: PruneRecipe, fo
             folder=place,
             title=f"Round {number}",
         )
-        rounds.append(_measured(place, Copier(bart, tokens, BeamSearch(), columns), held_out, bound, number, loss))
-    return Pruned(bart, rounds)
+        with accelerator.main_process_first():
+            copier = Copier(bart, tokens, BeamSearch(), columns)
+            rounds.append(_measured(place, copier, held_out, bound, number, loss))
+    return Pruned(bart, rounds) if accelerator.is_main_process else None
 
 
 def _columns_of_round(place: Path, bart: SplitBart, before: Columns, recipe: PruneRecipe, number: int) -> Columns:
-    """Chosen once, at the beginning of the round, and kept beside its state."""
+    """The columns kept in a round, chosen at its start and stored with its state."""
     file = place / "kept.json"
     if not file.is_file():
         if recipe.by == "random":
             scores = np.random.default_rng([recipe.seed, number]).random(before.width)
         else:
             scores = importance(bart.model, layer=recipe.layer, projection=recipe.by)
-        place.mkdir(exist_ok=True)
-        file.write_text(json.dumps(choose(scores, before, quantile=recipe.quantile).kept))
+        write_whole(file, json.dumps(choose(scores, before, quantile=recipe.quantile).kept))
     return Columns(before.width, tuple(json.loads(file.read_text())))
 
 
 def _measured(place: Path, copier: Copier, held_out: list[str], bound: float, number: int, loss: float) -> Round:
-    """Measured once, at the end of the round, and kept beside its state."""
+    """The result of a round, measured at its end and stored with its state."""
     file = place / "measured.json"
     if not file.is_file():
         copier.halves.model.eval()
-        file.write_text(json.dumps({"loss": loss, "bleu": copier.copy(held_out, ByValue(bound)).bleu}))
+        write_whole(file, json.dumps({"loss": loss, "bleu": copier.copy(held_out, ByValue(bound)).bleu}))
     return Round(number=number, columns=copier.columns, **json.loads(file.read_text()))
 
 
 def noise_in_bounds(columns: Columns, *, length: int, epsilon: float) -> float:
-    """Standard deviation of the noise on an entry, in units of the bound: what pruning brings down."""
+    """Standard deviation of the noise on an entry, in units of the bound. Pruning lowers it."""
     return Gaussian(epsilon, DELTA).noise_scale(ByValue(1.0).sensitivity(length * len(columns.kept)))
 
 
 def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
-    """BLEU without noise, and the noise at the paper's budgets, against the columns kept."""
+    """Plot BLEU without noise, and the noise at the paper's budgets, against the number of kept columns."""
     import matplotlib
 
-    matplotlib.use("Agg")  # a file, not a window
+    matplotlib.use("Agg")  # write to a file, open no window
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
@@ -205,16 +207,8 @@ def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
 def write_pruned(
     bundle: Bundle, pruned: Pruned, files: tuple[CorpusFile, ...], recipe: PruneRecipe, chosen: int, out: Path
 ) -> Bundle:
-    """The last round's weights, in half precision, with the columns of the chosen round; its clip is still open."""
+    """Write the weights of the last round in half precision, with the columns of the chosen round. No clip yet."""
     chosen = recipe.columns_of_round(chosen)
-    facts = replace(
-        bundle.facts,
-        variant="pr",
-        kept=pruned.rounds[chosen - 1].columns.kept,
-        clip=None,
-        corpora=with_corpora(bundle.facts.corpora, files),
-        recipe={**bundle.facts.recipe, "prune": {**asdict(recipe), "columns_of_round": chosen}},
-        figures={},
-        version=__version__,
-    )
+    facts = trained_further(bundle.facts, files, {"prune": {**asdict(recipe), "columns_of_round": chosen}})
+    facts = replace(facts, variant="pr", kept=pruned.rounds[chosen - 1].columns.kept, clip=None)
     return save_bundle(pruned.bart.model.half(), bundle.folder / "tokenizer.json", facts, out)

@@ -1,4 +1,4 @@
-"""How well a model writes public text again: corpus BLEU, free-running, by the very halves that rewrite."""
+"""How well a model copies public text: corpus BLEU of free-running generation, with the code that rewrites."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class Copies:
-    """Public texts, and how a model wrote them again."""
+    """Public texts and the copies that a model wrote."""
 
     texts: Sequence[str]
-    fitting: Sequence[str]  # the texts as the model reads them: as far as they fit its length and its vocabulary
+    fitting: Sequence[str]  # the texts as the model reads them: cut to its length and vocabulary
     written: Sequence[str]
 
     @property
     def bleu(self) -> float:
-        """BLEU (0 to 100) against what the model reads."""
+        """BLEU (0 to 100) against the texts as the model reads them."""
         return float(sacrebleu.corpus_bleu(self.written, [self.fitting]).score)
 
     @property
     def bleu_of_whole(self) -> float:
-        """BLEU (0 to 100) against the texts themselves, upper and lower case alike."""
+        """BLEU (0 to 100) against the full texts, ignoring case."""
         return float(sacrebleu.corpus_bleu(self.written, [self.texts], lowercase=True).score)
 
     def up_to(self, words: int) -> Copies:
-        """Those of texts of at most so many words."""
+        """Only the texts of at most `words` words."""
         short = [row for row, text in enumerate(self.texts) if len(text.split()) <= words]
         return Copies(*([column[row] for row in short] for column in (self.texts, self.fitting, self.written)))
 
 
 @dataclass(frozen=True)
 class Copier:
-    """A model that copies public texts through a clip, without noise."""
+    """A model that copies public texts with a clip and without noise."""
 
     halves: Halves
     tokens: Tokens

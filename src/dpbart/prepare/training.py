@@ -1,17 +1,18 @@
-"""The training loop that every preparation shares: visible, resumable, with a progress bar.
+"""The training loop that every `prepare` command shares.
 
-It can be stopped at any moment and goes on where its last saved state was. The order of the texts, and all else
-that is drawn, follow from the seed and the step alone, so no text is lost or seen twice by a stop. (That seed is a
-training seed: public, and unrelated to the noise that makes a rewriting private.)
+It shows its progress and can be stopped at any time: the next run resumes from the last saved state. The order of the
+texts and every random choice follow from the seed, the step and the number of the process. An interruption therefore
+neither skips nor repeats a text. (This seed is public. It has nothing to do with the noise that protects a text.)
+
+Under `accelerate launch` several processes train together. Only the main process writes files.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,20 +20,23 @@ import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 
+from dpbart import __version__
 from dpbart.errors import BadParameter
-from dpbart.models.bundle import Bundle
+from dpbart.files import put_in_place, write_whole
+from dpbart.models.bundle import Bundle, ModelFacts
+from dpbart.prepare.corpus import CorpusFile
 from dpbart.progress import progress
 
 STEPS_BETWEEN_SAVES = 300
 
 Ids = npt.NDArray[np.int64]
-# From the whole texts of a step (batch, length), its own random numbers and its number, what the objective is given.
+# From the texts of a step (batch, length), its random numbers and its number to the arguments of the objective.
 MakeBatch = Callable[[Ids, np.random.Generator, int], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long, how much at a time, and how fast."""
+    """How many steps, how many texts in each, and how large the steps are."""
 
     steps: int
     batch_size: int
@@ -51,9 +55,13 @@ class Schedule:
             raise BadParameter(f"seed must be at least 0, got {self.seed}.")
 
     def learning_rate_at(self, step: int) -> float:
-        """Warm-up, a plateau, and a straight line to 0: `steps` may grow while still on the plateau."""
+        """Warm-up, a plateau, and a linear decay to 0. On the plateau, `steps` may still be raised."""
         falling = max(1.0, self.decay * self.steps)
         return self.learning_rate * min(1.0, (step + 1) / self.warmup, (self.steps - step) / falling)
+
+    def random_at(self, step: int, *, process: int) -> np.random.Generator:
+        """Random numbers for the texts of one process, which get noise of their own."""
+        return np.random.default_rng([self.seed, 1, step, process])
 
 
 def train(
@@ -66,21 +74,23 @@ def train(
     folder: Path,
     title: str,
 ) -> float:
-    """Train the objective, a module that gives a loss, to the schedule's last step; the smoothed loss comes back.
+    """Train the objective, a module that returns a loss, to the last step. Return the smoothed loss.
 
-    State goes into `folder` on the way. With several processes each takes its part of every batch.
+    The state is saved in `folder` along the way. Each process takes its share of every batch.
     """
     optimizer = torch.optim.AdamW(objective.parameters(), weight_decay=0.01, betas=(0.9, 0.98), fused=True)
     prepared, optimizer = accelerator.prepare(objective, optimizer)
     order = TextOrder(len(corpus), schedule)
-    first, smooth = _load_state(accelerator, folder)
+    first, smooth = _load_state(objective, optimizer, folder)
     if first > schedule.steps:
         raise BadParameter(f"steps must be at least the {first} already trained in '{folder}', got {schedule.steps}.")
-    mine = slice(accelerator.process_index, None, accelerator.num_processes)
+    process, processes = accelerator.process_index, accelerator.num_processes
+    if order.batch_size < processes:  # a process without texts would have no loss
+        raise BadParameter(f"a batch must hold a text for each of the {processes} processes, got {order.batch_size}.")
     with progress(title, total=schedule.steps, unit="steps", start=first) as bar:
         for step in range(first, schedule.steps):
-            whole = corpus[order.rows(step)].astype(np.int64)[mine]  # (batch, length)
-            batch = make_batch(whole, np.random.default_rng([schedule.seed, 1, step]), step)
+            whole = corpus[order.rows(step)].astype(np.int64)[process::processes]  # (batch, length)
+            batch = make_batch(whole, schedule.random_at(step, process=process), step)
             for group in optimizer.param_groups:
                 group["lr"] = schedule.learning_rate_at(step)
             loss = prepared(*(each.to(accelerator.device) for each in batch))
@@ -90,39 +100,51 @@ def train(
             optimizer.zero_grad()
             smooth = loss.item() if np.isnan(smooth) else 0.98 * smooth + 0.02 * loss.item()
             bar.advance(1, note=f"loss {smooth:.3f}")
-            if (step + 1) % STEPS_BETWEEN_SAVES == 0 or step + 1 == schedule.steps:
-                _save_state(accelerator, folder, step + 1, smooth)
-    accelerator.free_memory()  # or the next training's states would hold this model and optimizer too
+            if accelerator.is_main_process and (step + 1 == schedule.steps or (step + 1) % STEPS_BETWEEN_SAVES == 0):
+                _save_state(objective, optimizer, folder, step=step + 1, loss=smooth)
+    accelerator.free_memory()  # pruning trains once a round: do not hold the optimizer of every round
     return smooth
 
 
 def known_by(bundle: Bundle) -> list[object]:
-    """What makes a model another one to train further: its weights, its length, its columns."""
+    """What identifies a model to train further: its weights, its length and its columns."""
     return [bundle.fingerprint, bundle.facts.length, *bundle.columns.kept]
 
 
-def hold_to_recipe(folder: Path, recipe: dict[str, object]) -> None:
-    """Make the folder of a training, or refuse to go on in it with another recipe, model or corpus.
+def trained_further(facts: ModelFacts, files: Sequence[CorpusFile], recipe: dict[str, object]) -> ModelFacts:
+    """The facts of a model after more training: corpora and recipe are added, old figures are dropped."""
+    added = (new for file in files if (new := file.provenance()) not in facts.corpora)
+    recipe = {**facts.recipe, **recipe}
+    return replace(facts, corpora=(*facts.corpora, *added), recipe=recipe, figures={}, version=__version__)
+
+
+def hold_to_recipe(
+    accelerator: Accelerator, folder: Path, recipe: dict[str, object], files: Sequence[CorpusFile]
+) -> None:
+    """Create the training folder, or refuse to resume in it with another recipe, model or corpus.
 
     Only the number of steps may change.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    recipe = {**recipe, "corpus": [file.sha256 for file in files]}
     file = folder / "recipe.json"
     before = json.loads(file.read_text()) if file.is_file() else recipe
     changed = [name for name in recipe if name != "steps" and before.get(name) != recipe[name]]
     if changed:
-        told = [
+        differences = [
             f"another {name}"
             if name in ("corpus", "model", "glove")
             else f"{name} {before.get(name)}, not {recipe[name]}"
             for name in changed
         ]
-        raise BadParameter(f"'{folder}' was begun with {', '.join(told)}. Use that again, or a new --out.")
-    file.write_text(json.dumps(recipe, indent=2))
+        raise BadParameter(
+            f"'{folder}' was started with {', '.join(differences)}. Use the same again, or choose another --out."
+        )
+    if accelerator.is_main_process:
+        write_whole(file, json.dumps(recipe, indent=2))
 
 
 class TextOrder:
-    """Which texts make up step k: a new shuffle each epoch, from the seed and the step alone."""
+    """Which texts make up each step: a new shuffle every epoch, from the seed and the step alone."""
 
     def __init__(self, texts: int, schedule: Schedule) -> None:
         self.texts, self.batch_size, self.seed = texts, min(schedule.batch_size, texts), schedule.seed
@@ -136,22 +158,22 @@ class TextOrder:
         return np.sort(self.shuffle[place * self.batch_size :][: self.batch_size])
 
 
-def _save_state(accelerator: Accelerator, folder: Path, step: int, loss: float) -> None:
-    """A state counts once its marker stands, which is written last and holds the loss; older ones go after that."""
-    state = folder / f"state-{step}"
-    accelerator.save_state(str(state), safe_serialization=False)  # safetensors drops and re-makes tied weights
-    if accelerator.is_main_process:
-        (state / "complete").write_text(repr(loss))
-        for old in folder.glob("state-*"):
-            if old != state:
-                shutil.rmtree(old)
+def _save_state(
+    objective: torch.nn.Module, optimizer: torch.optim.Optimizer, folder: Path, *, step: int, loss: float
+) -> None:
+    """Replace the saved state, all of it or none. No random state is needed: each step seeds its own."""
+    partial = folder / "state.partial"  # a fixed name: the next save overwrites what a killed process left
+    weights, moments = objective.state_dict(), optimizer.state_dict()
+    torch.save({"step": step, "loss": loss, "objective": weights, "optimizer": moments}, partial)
+    put_in_place(partial, folder / "state.pt")
 
 
-def _load_state(accelerator: Accelerator, folder: Path) -> tuple[int, float]:
-    """The step to go on from and the loss so far: 0 and none without a saved state."""
-    steps = [int(marker.parent.name.removeprefix("state-")) for marker in folder.glob("state-*/complete")]
-    if not steps:
+def _load_state(objective: torch.nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> tuple[int, float]:
+    """The step to resume from and the loss so far. Without a saved state: 0 and NaN."""
+    file = folder / "state.pt"
+    if not file.is_file():
         return 0, math.nan
-    state = folder / f"state-{max(steps)}"
-    accelerator.load_state(str(state))
-    return max(steps), float((state / "complete").read_text() or "nan")
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    objective.load_state_dict(state["objective"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["step"], state["loss"]

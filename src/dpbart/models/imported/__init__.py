@@ -1,1 +1,1 @@
-"""Weights that were made elsewhere, turned into model directories."""
+"""Turn weights that were trained elsewhere into model directories."""

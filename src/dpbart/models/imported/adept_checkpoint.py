@@ -1,9 +1,9 @@
-"""The authors' ADePT checkpoints: weights under our own names, and beside them the words.
+"""The authors' ADePT checkpoints: a file of weights, with the names we use too, and a file of words next to it.
 
-The words come from `word2idx.json`, or else from `vocab.npy`, which is never unpickled. (`embeds.npy`, the vectors that
-training began with, is not needed: the trained ones are among the weights.) Ids 0 to 3 are PAD, UNK, SOS and EOS,
-whatever they are called there, and become our special tokens under the same ids. Texts are split into words as
-models/words.py does it, in lower case unless the vocabulary has capitals.
+The words come from `word2idx.json` or, if it is missing, from `vocab.npy`, which is never unpickled. `embeds.npy`, the
+vectors before training, is not needed: the weights include the trained vectors. Ids 0 to 3 are PAD, UNK, SOS and EOS,
+under any name. They become our special tokens and keep their ids. Texts are split into words as in models/words.py,
+and lowercased unless the vocabulary has capitals.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def is_adept(state: State) -> bool:
 
 
 def import_adept(state: State, source: Path, *, clip: float, length: int, out: Path) -> Bundle:
-    """A model directory from the weights and the words beside them."""
+    """Make a model directory from the weights and the words next to them."""
     if length < SHORTEST:
         raise BadParameter(f"length must be at least {SHORTEST}, got {length}.")
     for name in (EMBEDDINGS, RECURRENT):
         if name not in state or state[name].dim() != 2:
-            raise NotPrepared(f"'{source}' is not an ADePT of the authors: {name} must be there, with two dimensions.")
+            raise NotPrepared(f"'{source}' is not one of the authors' ADePTs: it must have {name} with two dimensions.")
     (size, embedding), hidden = state[EMBEDDINGS].shape, state[RECURRENT].shape[1]
     words = {**SPECIAL_IDS, **_read_words(source.parent, size)}
     config = AdeptConfig(
@@ -60,16 +60,16 @@ def import_adept(state: State, source: Path, *, clip: float, length: int, out: P
 
 
 def _read_words(folder: Path, size: int) -> dict[str, int]:
-    """All words but the special ones, and their ids."""
+    """All words except the special ones, and their ids."""
     file = next((each for each in (folder / "word2idx.json", folder / "vocab.npy") if each.is_file()), None)
     if file is None:
-        raise NotPrepared(f"'{folder}' must hold word2idx.json, or vocab.npy, beside the checkpoint; it has neither.")
+        raise NotPrepared(f"'{folder}' must hold word2idx.json or vocab.npy next to the checkpoint; it has neither.")
     held = _read_json(file) if file.suffix == ".json" else _read_array(file)
     words = {word: number for word, number in held.items() if number not in SPECIAL_IDS.values()}
     if sorted(words.values()) != list(range(len(SPECIAL_IDS), size)) or SPECIAL_IDS.keys() & words.keys():
         raise NotPrepared(
-            f"'{file}' must give each id from {len(SPECIAL_IDS)} to {size - 1} one word, as the weights of "
-            f"{size} words need; it gives {len(words)} words. They belong to different models."
+            f"'{file}' must give each id from {len(SPECIAL_IDS)} to {size - 1} one word, because the weights are for "
+            f"{size} words; it gives {len(words)} words. The two files belong to different models."
         )
     return words
 
@@ -87,8 +87,8 @@ def _read_json(file: Path) -> dict[str, int]:
 def _read_array(file: Path) -> dict[str, int]:
     try:
         words = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:  # an array of objects is a pickle, and a pickle can run code
-        raise NotPrepared(f"'{file}' cannot be read without unpickling. Put word2idx.json beside it.") from error
+    except (ValueError, EOFError, OSError) as error:  # an array of objects is a pickle, which could run code
+        raise NotPrepared(f"'{file}' cannot be read without unpickling. Put word2idx.json next to it.") from error
     if words.ndim != 1 or words.dtype.kind != "U":
         raise NotPrepared(f"'{file}' must be a list of words, got shape {words.shape} of {words.dtype}.")
     return {str(word): number for number, word in enumerate(words)}

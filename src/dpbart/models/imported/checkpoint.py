@@ -1,7 +1,8 @@
-"""The paper's authors' own checkpoints, made into a model directory.
+"""Turn a checkpoint of the paper's authors into a model directory.
 
-A `torch.save` dictionary whose `model_state_dict` holds a BART under the prefix `model.`, its output layer untied
-from the embeddings, beside it files of pruned columns; or an ADePT (see adept_checkpoint.py).
+A checkpoint is a `torch.save` dictionary. Its `model_state_dict` holds a BART under the prefix `model.`, with an
+output layer that is not tied to the embeddings, or an ADePT (see adept_checkpoint.py). For a pruned BART, the indices
+of the pruned columns are in a separate file.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ ADEPT_CLIP = 5.0  # the paper's, by norm
 def import_checkpoint(
     source: Path, *, base: str | None, pruned_file: Path | None, clip: float | None, length: int, out: Path
 ) -> Bundle:
-    """Weights from `source` into `out`.
+    """Import the weights in `source` to the model directory `out`.
 
-    A BART takes config and tokenizer from `base` and its kept columns from `pruned_file`; an ADePT its words from the
-    folder of `source`. Without a `clip`, the paper's for the kind that it is.
+    A BART takes its config and tokenizer from `base` and its kept columns from `pruned_file`. An ADePT takes its words
+    from the folder of `source`. The default `clip` is the paper's for that kind of model.
     """
     if out.exists():
         raise NotPrepared(f"'{out}' exists. Choose another --out, or remove it.")
     state = read_state(source)
     if is_adept(state):
         if base is not None or pruned_file is not None:
-            raise BadParameter(f"'{source}' holds an ADePT, which has no base and no pruned columns. Leave them out.")
+            raise BadParameter(f"'{source}' holds an ADePT, which has no base and no pruned columns. Omit them.")
         return import_adept(state, source, clip=ADEPT_CLIP if clip is None else clip, length=length, out=out)
     if base is None:
         raise BadParameter(f"'{source}' holds a BART, which needs its base. Pass --base facebook/bart-base.")
@@ -46,7 +47,7 @@ def import_checkpoint(
 
 
 def read_pruned_columns(file: Path) -> list[int]:
-    """The authors' index file: one sorted int64 tensor of the columns that were pruned."""
+    """Read the authors' index file: one sorted int64 tensor of the pruned columns."""
     pruned = read_plain(file)
     if not isinstance(pruned, torch.Tensor) or pruned.dim() != 1 or pruned.dtype != torch.int64:
         raise NotPrepared(f"'{file}' must hold one list of int64 column indices, as k_prune_neurons_0.pt does.")

@@ -1,4 +1,4 @@
-"""Files of the paper's authors: `torch.save` dictionaries of plain tensors. Nothing in them is executed."""
+"""Read the files of the paper's authors: `torch.save` dictionaries of plain tensors. No code in them is executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbart.errors import NotPrepared
 State = dict[str, torch.Tensor]
 
 PREFIX = "model."
-NAMED = 5  # differing keys that a message names
+NAMED = 5  # a message names at most this many differing keys
 
 
 def read_state(source: Path) -> State:
@@ -26,18 +26,18 @@ def read_state(source: Path) -> State:
 
 
 def read_plain(file: Path) -> object:
-    """Tensors and plain values of a `torch.save` file, from whichever device; nothing in it is executed."""
+    """The tensors and plain values in a `torch.save` file, loaded to the CPU. No code in it is executed."""
     try:
         held: object = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise NotPrepared(f"'{file}' does not exist. Check the path.") from None
-    except Exception as error:  # torch.load raises many kinds for a file that is not one of its own
+    except Exception as error:  # torch.load raises many types for a file that it did not write
         raise NotPrepared(f"'{file}' is not a file of plain tensors: torch cannot read it safely.") from error
     return held
 
 
 def load_state(model: PreTrainedModel, state: State, *, source: Path, fit: str) -> None:
-    """Every key must be there, none may be left over, and every shape must fit."""
+    """Load the weights. No key may be missing or unknown, and every shape must fit."""
     wanted = model.state_dict()
     problems = [f"{name} is missing" for name in wanted.keys() - state.keys()]
     problems += [f"{name} is unknown" for name in state.keys() - wanted.keys()]
