@@ -113,7 +113,7 @@ def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> N
     assert run("experiment", "table", out, "--latex").stdout.startswith("\\begin{table}\n")
     assert run("experiment", "table", out, "--samples").stdout.startswith("### fruit: number 0 has the apple\n")
     assert len(json.loads(run("experiment", "table", out, "--json").stdout)) == 3
-    assert run("experiment", "plot", out).stdout == f"Drawn to {out / 'figure.png'}.\n"
+    assert run("experiment", "plot", out).stdout == f"Written to {out / 'figure.png'}.\n"
     assert (out / "figure.png").is_file()
 
 

@@ -135,7 +135,7 @@ def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
 
     file = folder / "figure.png" if out is None else out
     draw(panels(read_results(folder), classifier), file)
-    click.echo(f"Drawn to {file}.")
+    click.echo(f"Written to {file}.")
 
 
 def _as_json(row: Result | Sample) -> dict[str, object]:

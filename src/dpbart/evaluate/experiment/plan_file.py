@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ def read_plan(name: str) -> Plan:
     except ValueError as error:
         raise BadParameter(f"'{name}' is not TOML: {error}.") from error
     held.setdefault("name", file.stem)
-    builders = {
+    builders: dict[str, Callable[[Table, str], object]] = {
         "data": partial(_build, DataChoice),
         "mechanisms": partial(_build, MechanismChoice),
         "classifiers": _classifier,
