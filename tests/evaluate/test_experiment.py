@@ -1,15 +1,10 @@
-"""An experiment through the whole path, with a tiny model: nothing twice, nothing leaked, failures recorded."""
+"""A whole experiment with a tiny model: three settings, nothing leaked, failures recorded."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -18,101 +13,15 @@ import pytest
 from dpbart.errors import BadTable
 from dpbart.evaluate.classifiers.classifier import Prediction
 from dpbart.evaluate.classifiers.linear import LinearClassifier
-from dpbart.evaluate.data.splits import LabelledText, LabelledTexts
-from dpbart.evaluate.data.tables import write_table
 from dpbart.evaluate.experiment.experiment import Experiment
 from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan
 from dpbart.evaluate.experiment.plan_file import read_plan
-from dpbart.evaluate.experiment.results import Result, read_results, read_samples
+from dpbart.evaluate.experiment.results import read_results, read_samples
 from dpbart.models.bundle import Bundle
-from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from tests.evaluate.fruit_experiment import Trained, run, write_fruit, written_plan
 
-pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
-CONFIG = """
-models = [{models}]
-length = 12
-beams = 1
-batch_size = 16
-[[mechanisms]]
-name = "gaussian"
-epsilons = [500, inf]
-[[data]]
-name = "fruit"
-delta = 1e-3
-[[classifiers]]
-kind = "linear"
-name = "linear"
-"""
-
-
-def made_up(label: str, number: int) -> str:
-    """A text that a classifier can tell by one word: `apple` or `boat`."""
-    return f"the {'nurse' if number % 2 else 'baker'} number {number} sold the {label}"
-
-
-def write_fruit(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
-    """Parquet with split, label, text: two labels, recognised by one word."""
-    rows, number = [], 0
-    for part, count in (("train", train), ("valid", valid), ("test", test)):
-        for _ in range(count):
-            label = ("apple", "boat")[number % 2]
-            rows.append((part, LabelledText(label, made_up(label, number))))
-            number += 1
-    write_table(file, rows)
-
-
-@pytest.fixture(autouse=True)
-def fruit(tmp_path: Path) -> None:
-    write_fruit(tmp_path / "fruit.parquet")
-
-
-@pytest.fixture
-def plan(tiny: Bundle, tmp_path: Path) -> Plan:
-    return written_plan(tmp_path, f'"{tiny.folder}"')
-
-
-def written_plan(folder: Path, models: str, more: str = "") -> Plan:
-    (folder / "plan.toml").write_text(CONFIG.format(models=models) + more)
-    return read_plan(str(folder / "plan.toml"))
-
-
-def run(plan: Plan, folder: Path) -> list[Result]:
-    return Experiment.prepare(ExperimentRequest(plan, folder, folder / "out")).run()
-
-
-def rewritten_files(folder: Path) -> Iterator[Path]:
-    return (file for file in (folder / "out" / "rewritten").glob("*.parquet") if ".input" not in file.name)
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that were rewritten, in order."""
-    texts_drawn: list[str] = []
-    real = Rewriter.rewrite
-
-    def watch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        done = real(self, texts)
-        texts_drawn.extend(texts)
-        return done
-
-    monkeypatch.setattr(Rewriter, "rewrite", watch)
-    return texts_drawn
-
-
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]:
-    """What the classifier was given, call by call."""
-    calls: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]] = []
-    real = LinearClassifier.predict
-
-    def watch(self: LinearClassifier, train: LabelledTexts, valid: LabelledTexts, texts: Sequence[str]) -> Prediction:
-        calls.append((train, valid, tuple(texts)))
-        return real(self, train, valid, texts)
-
-    monkeypatch.setattr(LinearClassifier, "predict", watch)
-    return calls
+pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk", "fruit")
 
 
 def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
@@ -143,9 +52,7 @@ def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> N
     assert samples[0].original == "the baker number 0 sold the apple"
 
 
-def test_a_classifier_never_sees_an_original_train_text(
-    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
-) -> None:
+def test_a_classifier_never_sees_an_original_train_text(plan: Plan, tmp_path: Path, trained: Trained) -> None:
     run(plan, tmp_path)
     held = pq.read_table(tmp_path / "fruit.parquet").to_pylist()
     secret = {row["text"] for row in held if row["split"] in ("train", "valid")}
@@ -158,9 +65,7 @@ def test_a_classifier_never_sees_an_original_train_text(
         assert texts == test  # the original ones, whole and in order
 
 
-def test_the_control_has_other_labels_in_both_parts(
-    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
-) -> None:
+def test_the_control_has_other_labels_in_both_parts(plan: Plan, tmp_path: Path, trained: Trained) -> None:
     run(plan, tmp_path)
     real, control = trained[:2]
     for part, shuffled in zip(real[:2], control[:2], strict=True):  # train, valid
@@ -179,105 +84,6 @@ def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
     for result in run(plan, tmp_path)[1:]:
         assert result.bleu == pytest.approx(100)
         assert (result.content_words, result.verbatim) == (1, 1)
-
-
-def test_a_second_run_computes_nothing(
-    plan: Plan, tmp_path: Path, drawn: list[str], trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
-) -> None:
-    first = run(plan, tmp_path)
-    assert (len(drawn), len(trained)) == (2 * 32, 6)
-    assert run(plan, tmp_path) == first
-    assert (len(drawn), len(trained)) == (2 * 32, 6)
-
-
-def press_ctrl_c() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def end_at_once() -> NoReturn:
-    raise SystemExit(143)  # as on SIGTERM
-
-
-@pytest.mark.parametrize("stop", [press_ctrl_c, end_at_once])
-def test_no_text_is_drawn_twice_when_a_stopped_rewriting_continues(
-    plan: Plan, tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch, stop: Callable[[], None]
-) -> None:
-    watched = Rewriter.rewrite
-
-    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        if len(drawn) == plan.batch_size:
-            stop()
-        return watched(self, texts)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Rewriter, "rewrite", stop_in_the_second_batch)
-        patch.setattr(commit, "PART_ROWS", 1)  # save every batch
-        with pytest.raises((Stopped, SystemExit)):
-            run(plan, tmp_path)
-    assert plan.batch_size <= len(drawn) <= 32
-    assert list((tmp_path / "out" / "rewritten").glob(".*.dpbart"))  # it did stop in the middle
-    results = run(plan, tmp_path)
-    assert {r.error for r in results} == {None}
-    assert set(Counter(drawn).values()) == {2}  # once with noise, once without
-    assert len(drawn) == 2 * 32
-    assert not list((tmp_path / "out" / "rewritten").glob(".*.dpbart"))
-
-
-def test_a_stopped_rewriting_with_other_settings_starts_over(
-    plan: Plan, tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch size changes no text, so it is not part of a cell's recipe; but a run must keep it."""
-    watched = Rewriter.rewrite
-
-    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        return watched(self, texts) if not drawn else end_at_once()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(commit, "PART_ROWS", 1)
-        patch.setattr(Rewriter, "rewrite", stop_in_the_second_batch)
-        with pytest.raises(SystemExit):
-            run(plan, tmp_path)
-    assert {r.error for r in run(replace(plan, batch_size=8), tmp_path)} == {None}
-
-
-def test_another_recipe_is_another_cell(
-    plan: Plan,
-    tmp_path: Path,
-    drawn: list[str],
-    trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]],
-) -> None:
-    run(plan, tmp_path)
-    write_fruit(tmp_path / "fruit.parquet", train=26)
-    run(plan, tmp_path)
-    assert len(drawn) == 2 * 32 + 2 * 34
-    assert len(trained) == 12
-
-
-def test_a_lost_file_is_made_again(plan: Plan, tmp_path: Path, drawn: list[str]) -> None:
-    run(plan, tmp_path)
-    next(rewritten_files(tmp_path)).unlink()
-    run(plan, tmp_path)
-    assert len(drawn) == 3 * 32
-
-
-def test_classifiers_learn_again_from_texts_that_are_drawn_again(
-    plan: Plan, tmp_path: Path, trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
-) -> None:
-    run(plan, tmp_path)
-    next(rewritten_files(tmp_path)).unlink()
-    run(plan, tmp_path)
-    assert len(trained) == 6 + 2  # a training and its control; the other rewriting and the original stay
-
-
-def test_lost_figures_are_measured_again_on_the_same_texts(
-    plan: Plan, tmp_path: Path, drawn: list[str], trained: list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]
-) -> None:
-    first = run(plan, tmp_path)
-    for file in (tmp_path / "out" / "cells").iterdir():
-        if '"kind": "rewriting"' in file.read_text():
-            file.unlink()
-    assert run(plan, tmp_path) == first
-    assert (len(drawn), len(trained)) == (2 * 32, 6)
 
 
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_path: Path) -> None:

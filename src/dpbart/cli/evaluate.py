@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpbart.cli.options import json_option
 from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
+
+if TYPE_CHECKING:
+    from dpbart.evaluate.data.splits import Splits
 
 text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
 
@@ -104,24 +108,12 @@ def downstream(
     \b
         dpbart evaluate downstream --train train.csv --valid valid.csv --test test.csv --epsilon 500
     """
-    settings = {
-        "encoder": encoder,
-        "learning_rates": learning_rate,
-        "seeds": tuple(range(seeds)),
-        "epochs": epochs,
-        "patience": patience,
-    }
-    chosen = make_classifier(classifier, settings)
+    search = {"learning_rates": learning_rate, "seeds": tuple(range(seeds))}
+    chosen = make_classifier(classifier, {"encoder": encoder, "epochs": epochs, "patience": patience, **search})
 
-    from dpbart.evaluate.data.splits import Splits
-    from dpbart.evaluate.data.tables import read_table
     from dpbart.evaluate.experiment.classification import classify_once
 
-    data = Splits.of(
-        (split, row)
-        for split, file in (("train", train), ("valid", valid), ("test", test))
-        for _, row in read_table(file, text_column=text_column, label_column=label_column, split_column=None)
-    )
+    data = _read({"train": train, "valid": valid, "test": test}, text_column, label_column)
     for label in data.unseen:
         click.echo(f"Label '{label}' is in {test} but not in {train}: no classifier can predict it.", err=True)
     for label in data.untested:
@@ -131,6 +123,17 @@ def downstream(
         click.echo(json.dumps({**figures, "unseen": data.unseen, "untested": data.untested}))
         return
     _show(figures)
+
+
+def _read(files: dict[str, Path], text_column: str, label_column: str) -> Splits:
+    from dpbart.evaluate.data.splits import Splits
+    from dpbart.evaluate.data.tables import read_table
+
+    return Splits.of(
+        (split, row)
+        for split, file in files.items()
+        for _, row in read_table(file, text_column=text_column, label_column=label_column, split_column=None)
+    )
 
 
 def _show(figures: dict[str, object]) -> None:

@@ -73,12 +73,15 @@ def run(
             click.echo(f"{name}: in test but not in train, so never predicted: {', '.join(data.unseen)}.", err=True)
         if data.untested:
             click.echo(f"{name}: in train but not in test, so without an F1: {', '.join(data.untested)}.", err=True)
-    results = prepared.run()
+    _summarise(prepared.run(), out, as_json)
+
+
+def _summarise(results: list[Result], out: Path, as_json: bool) -> None:
+    """Print how many cells succeeded, and every failure; exit with status 1 if there is one."""
     failed = [each for each in results if each.error is not None]
     if as_json:
-        click.echo(
-            json.dumps({"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)})
-        )
+        summary = {"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)}
+        click.echo(json.dumps(summary))
     else:
         click.echo(f"{len(results) - len(failed)} results in {out / 'results.csv'}, {len(failed)} failed.")
     for each in failed:

@@ -119,15 +119,7 @@ def draw(found: Sequence[Panel], file: Path) -> None:
     order = list(dict.fromkeys(_model_of(line.name) for panel in found for line in panel.lines))
     legend: dict[str, object] = {}
     for axis, panel in zip(axes.flat, found, strict=False):
-        for line in panel.lines:
-            _draw_line(axis, line, place=order.index(_model_of(line.name)))
-        _draw_controls(axis, panel)
-        axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
-        axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)
-        axis.minorticks_off()
-        axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
+        _draw_panel(axis, panel, order)
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
     for axis in axes.flat[len(found) :]:
@@ -139,6 +131,18 @@ def draw(found: Sequence[Panel], file: Path) -> None:
     with whole_or_nothing(file) as partial:
         figure.savefig(partial, format=format, dpi=130)
     pyplot.close(figure)
+
+
+def _draw_panel(axis: Axes, panel: Panel, order: list[str]) -> None:
+    for line in panel.lines:
+        _draw_line(axis, line, place=order.index(_model_of(line.name)))
+    _draw_controls(axis, panel)
+    axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
+    axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)
+    axis.minorticks_off()
+    axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_line(axis: Axes, line: Line, *, place: int) -> None:
