@@ -41,8 +41,7 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
     Raises:
         BadTable: The file cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    target, partial = partial_of(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -52,6 +51,12 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # not there, or no folder to be in
             partial.unlink()
+
+
+def partial_of(path: Path) -> tuple[Path, Path]:
+    """The file that a path or link leads to, and a hidden file next to it in which to write its new content."""
+    target = Path(os.path.realpath(path))
+    return target, target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def put_in_place(partial: Path, target: Path) -> None:

@@ -241,7 +241,9 @@ def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
         assert job.returncode == status
         assert sorted(file.name for file in folder.iterdir()) == [".out.txt.dpbart", "in.txt"]
         command.append("--resume")
-    assert re.search(r"Stopped. [0-9,]+ of 1,500 texts are safe. To go on, give the same command with --resume.", told)
+    assert re.search(
+        r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", told
+    )
     refused = run("rewrite", *files, *model)
     assert "has an unfinished run, of which" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0

@@ -202,7 +202,7 @@ def test_a_card_that_cannot_be_written_stops_the_release(
             raise OSError(28, "No space left on device")
         return real(self, *args, **kwargs)
 
-    job = plan(Request(reviews, tmp_path / "out.csv"), BUDGET)
+    job = plan(Request(reviews, tmp_path / "out.csv"), described(rewriter))
     with monkeypatch.context() as disk:
         disk.setattr(Path, "write_text", full)
         with pytest.raises(BadTable, match="card.* cannot be written: No space left on device"):

@@ -53,7 +53,7 @@ def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tm
         "3-ary randomised response, epsilon 0.7 of the guarantee; the set of labels was given: 0, 1, 2" in card.labels
     )
     release = Ledger(ledger).entries("7")[0].run.release
-    assert [str(event.epsilon) for event in release.events] == ["500.0", "0.7"]
+    assert [str(event.epsilon) for event in release.events] == ["500", "0.7"]
 
 
 def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:

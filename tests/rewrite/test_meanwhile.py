@@ -161,7 +161,7 @@ def test_ctrl_c_while_merging_says_how_to_go_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(saved.Parts, "read", press)
-        with pytest.raises(Stopped, match="40 of 40 texts are safe. To go on, give the same command with --resume"):
+        with pytest.raises(Stopped, match="40 of 40 texts are saved. To continue, give the same command with --resume"):
             planned(folder, rewriter).run(inline(rewriter))
     planned(folder, rewriter, resume=True).run(inline(rewriter))
     assert len(texts_of(folder)) == ROWS

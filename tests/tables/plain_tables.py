@@ -1,4 +1,4 @@
-"""Tables for the tests of reading and writing: written and read without the code under test, or copied by it."""
+"""Helpers for tests of reading and writing: tables made without the code under test, and copies made by it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_plainly(path: Path) -> list[list[object]]:
 
 
 def copy(source: Path, target: Path | str, *, drop: tuple[str, ...] = (), size: int = 2, shout: bool = False) -> None:
-    """Write a table again, in the way that a job does."""
+    """Copy a table in the way that a job does."""
     table = open_table(source)
     columns = tuple(column for column in table.columns if column not in drop)
     with open_writer(target, like=table, columns=columns) as writer:
@@ -67,7 +67,7 @@ def names(place: Path) -> list[str]:
 
 
 def copy_refusal(source: Path, target: Path) -> str:
-    """The one line that writing is refused with. It tells no private word and leaves no file behind."""
+    """The one-line refusal of an output. It quotes no private word and leaves no file behind."""
     before = names(source.parent)
     with pytest.raises(BadTable) as caught:
         copy(source, target)

@@ -1,4 +1,4 @@
-"""Tables in: what is refused, and that no refusal tells a private word."""
+"""Which tables are refused, and that no refusal quotes a private word."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.tables.plain_tables import SECRET, parquet, written
 
 
 def refusal(path: Path | str, text_column: str = "text") -> str:
-    """The one line that a table is refused with, as a user in its folder sees it."""
+    """The one-line refusal of a table, as a user in its folder sees it."""
     with pytest.raises(BadTable) as caught:
-        open_table(path, text_column=text_column).count()
-    told = "".join(traceback.format_exception(caught.value))
-    assert SECRET not in told
-    assert caught.value.__context__ is None, "the first error travels along, and may hold the row"
+        open_table(path, text_column=text_column).visit()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown
+    assert caught.value.__context__ is None, "the first error is attached, and may hold the row"
     message = str(caught.value)
     assert "\n" not in message
     return message.replace(f"{Path(path).parent}/", "")
@@ -58,7 +58,7 @@ BAD = {
     "a key given twice": (
         "a.jsonl",
         f'{{"text": "a"}}\n{{"text": "{SECRET}", "text": "b"}}\n',
-        "a key that is there twice.",
+        "a key that appears twice.",
     ),
     "a number no float holds": ("a.jsonl", '{"text": "a"}\n{"text": "b", "n": 1e999}', "a number too large to keep."),
     "no text": ("a.jsonl", f'{{"text": "a"}}\n{{"name": "{SECRET}"}}\n', "it has no column 'text'."),
@@ -86,10 +86,10 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, name: str, content: s
     assert message == (reason if "no rows" in reason else f"'{name}' is broken at row 2: {reason}")
 
 
-def test_a_field_without_end_is_refused_before_it_fills_the_memory(
+def test_an_endless_field_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.lines.LONGEST_FIELD", 1000)
+    monkeypatch.setattr("dpbart.tables.formats.delimited.LONGEST_FIELD", 1000)
     path = written(tmp_path / "a.csv", 'id,text\n1,a\n2,"' + f"{SECRET}\n" * 1000)
     assert refusal(path) == ("'a.csv' is broken at row 2: a field longer than 1000 characters, or a quote left open.")
 
@@ -102,11 +102,11 @@ def test_a_field_without_end_is_refused_before_it_fills_the_memory(
         ("id,text\n1,a\n".encode("utf-16"), "it is not UTF-8. Save the file as UTF-8"),
     ],
 )
-def test_a_broken_header_is_called_one(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_an_error_in_the_header_says_so(tmp_path: Path, content: bytes, reason: str) -> None:
     assert refusal(written(tmp_path / "a.csv", content)) == f"'a.csv' is broken in its header: {reason}."
 
 
-def test_an_unknown_column_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
+def test_an_unknown_column_is_answered_with_the_known_ones(tmp_path: Path) -> None:
     answer = "has no column 'txt'. It has: id, text, label. Pass --text-column NAME with one of them."
     path = written(tmp_path / "reviews.csv", f"id,text,label\n1,{SECRET},b\n")
     assert refusal(path, "txt") == f"'reviews.csv' {answer}"
@@ -123,7 +123,7 @@ def test_json_without_any_key_has_rows_but_no_column(tmp_path: Path) -> None:
     assert "has no column 'text'" in refusal(written(tmp_path / "a.jsonl", "{}\n{}\n"))
 
 
-def test_a_file_without_a_header_does_not_have_its_first_text_told(tmp_path: Path) -> None:
+def test_the_first_text_of_a_file_without_a_header_is_not_quoted(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", f"1,I am {SECRET} and ill,good\n2,b,bad\n")
     assert refusal(path) == (
         "'a.csv' has no column 'text', and its first line does not look like names of columns. "
@@ -133,12 +133,12 @@ def test_a_file_without_a_header_does_not_have_its_first_text_told(tmp_path: Pat
     assert refusal(path) == "'b.csv' has more than one column of the same name. Give each its own name."
 
 
-def test_a_list_of_very_many_columns_is_cut(tmp_path: Path) -> None:
+def test_a_very_long_list_of_columns_is_cut(tmp_path: Path) -> None:
     names = ",".join(f"c{n}" for n in range(5000))
     assert ", c19 and 4980 more. Pass" in refusal(written(tmp_path / "a.csv", f"{names}\n{names}\n"))
 
 
-def test_a_column_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_column_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
     message = "has more than one column 'id'. Give each its own name."
     assert refusal(written(tmp_path / "a.csv", "id,text,id\n1,b,c\n")) == f"'a.csv' {message}"
     table = pa.Table.from_arrays([pa.array([1]), pa.array(["b"]), pa.array([2])], names=["id", "text", "id"])
@@ -153,7 +153,7 @@ def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path) -> No
     )
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.csv") == "'a.csv' does not exist. Check the path."
     (tmp_path / "b.csv").mkdir()
     assert refusal(tmp_path / "b.csv") == "'b.csv' is a directory. Name a file in it."
@@ -172,7 +172,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
     assert refusal(path) == "'a.csv' may not be read: permission denied. Check who owns it."
 
 
-# Parquet that is broken
+# Broken Parquet files
 
 
 def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
     assert refusal(written(tmp_path / "c.parquet", whole[:-20])) == f"'c.parquet' {message}"
 
 
-def test_parquet_that_is_damaged_inside_is_refused_by_count_after_good_batches(tmp_path: Path) -> None:
+def test_damage_inside_a_parquet_file_is_found_by_a_visit_after_good_batches(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     rows = [f"{SECRET} {n}" for n in range(4000)]
     parquet(
@@ -193,7 +193,7 @@ def test_parquet_that_is_damaged_inside_is_refused_by_count_after_good_batches(t
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1  # one bit
     written(path, bytes(content))
     assert next(open_table(path).batches(10)).texts() == rows[:10]
-    # 2000 rows are good; the batch that crosses the border of the groups is lost whole.
+    # 2000 rows are good; the whole batch that spans both row groups is lost.
     assert refusal(path) == "'a.parquet' is broken after row 1024: the rows there cannot be decoded."
 
 

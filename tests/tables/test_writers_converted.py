@@ -1,4 +1,4 @@
-"""Tables out: what changes on the way from one format to another."""
+"""What changes when a table is written in another format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tables.plain_tables import ENDINGS, SECRET, copy, copy_refusal, read_
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
 
-def test_json_types_are_found_out_for_parquet(tmp_path: Path) -> None:
+def test_parquet_types_are_inferred_from_json(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"text": None, "i": 1, "f": 1, "b": True, "s": "x", "m": 1, "o": {"a": 1}, "z": None, "big": 2**62, "g": 2**62},
         {"text": "b", "i": None, "f": 0.5, "b": False, "s": None, "m": "1", "o": [1], "z": None, "big": 1, "g": 0.5},
@@ -51,7 +51,7 @@ def test_parquet_dates_and_decimals_become_strings(tmp_path: Path) -> None:
     assert read_plainly(tmp_path / "out.csv")[1] == [*values, '["x", null]']
 
 
-def test_parquet_bytes_are_refused_where_only_parquet_can_hold_them(tmp_path: Path) -> None:
+def test_parquet_bytes_are_refused_by_formats_that_cannot_hold_them(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"], "raw": [SECRET.encode()]}), tmp_path / "in.parquet")
     for ending in (".csv", ".jsonl"):
         assert copy_refusal(tmp_path / "in.parquet", tmp_path / f"out{ending}") == (
@@ -78,13 +78,13 @@ def test_rows_that_only_json_can_hold_are_refused_first(
     table = open_table(tmp_path / "in.jsonl")
     with pytest.raises(BadTable) as caught:
         open_writer(tmp_path / f"out{ending}", like=table, columns=table.columns)
-    assert str(caught.value) == (f"{table.name} row 2 has {reason}, which only .jsonl can hold. Write a .jsonl file.")
+    assert str(caught.value) == f"{table.name} row 2 has {reason}, which {ending} cannot hold. Write a .jsonl file."
 
 
 def test_a_nul_that_csv_cannot_hold_is_refused_first_unless_in_a_text_to_be_rewritten(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "a\0b", "id": f"{SECRET}\0"}))
     assert copy_refusal(tmp_path / "in.jsonl", tmp_path / "out.csv") == (
-        "'in.jsonl' row 1 has a NUL character, which CSV cannot hold. Write a .jsonl file."
+        "'in.jsonl' row 1 has a NUL character, which .csv cannot hold. Write a .jsonl file."
     )
     copy(tmp_path / "in.jsonl", tmp_path / "out.csv", drop=("id",))
     assert read_plainly(tmp_path / "out.csv") == [["text"], ["a\ufffdb"]]
@@ -99,7 +99,7 @@ def test_a_dropped_column_is_not_written(tmp_path: Path, source: str, target: st
     assert SECRET.encode() not in (tmp_path / f"out{target}").read_bytes()
 
 
-def test_plain_text_has_the_texts_alone_each_on_one_line(tmp_path: Path) -> None:
+def test_plain_text_has_only_the_texts_each_on_one_line(tmp_path: Path) -> None:
     rows = [["1", "a\nb\r\nc\rd", SECRET], ["2", "", SECRET], ["3", "e\u2028f", SECRET]]
     copy(write_plainly(tmp_path / "in.csv", rows), tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_bytes() == "a b c d\n\ne\u2028f\n".encode()

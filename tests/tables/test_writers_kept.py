@@ -1,4 +1,4 @@
-"""Tables out: every column that is not the text is as it was."""
+"""What stays the same when a table is written: every column except the text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ json_value = st.recursive(
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A fresh folder for each of Hypothesis's examples; tmp_path is one for all."""
+    """A new folder for each example of Hypothesis, since all of them share tmp_path."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
@@ -121,7 +121,7 @@ def typed_table() -> pa.Table:
     return pa.table(columns).replace_schema_metadata({"origin": "here"})
 
 
-def test_parquet_keeps_types_and_order_but_not_what_it_says_of_itself(tmp_path: Path) -> None:
+def test_parquet_keeps_types_and_order_but_not_metadata(tmp_path: Path) -> None:
     pq.write_table(typed_table(), tmp_path / "in.parquet")
     table = pq.read_table(tmp_path / "in.parquet")
     copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=1)
@@ -143,8 +143,8 @@ def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
     assert pq.read_metadata(tmp_path / "out.parquet").num_row_groups == 1
 
 
-def test_a_row_group_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.sinks._GROUP_ROWS", 40)
+def test_the_size_of_a_row_group_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbart.tables.formats.parquet._GROUP_ROWS", 40)
     pq.write_table(pa.table({"text": list(map(str, range(100)))}), tmp_path / "in.parquet")
     copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=20)
     assert pq.read_metadata(tmp_path / "out.parquet").num_row_groups == 3

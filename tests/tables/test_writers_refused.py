@@ -1,4 +1,4 @@
-"""Tables out: what is refused, before anything is written."""
+"""Which outputs are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tables.plain_tables import copy_refusal, read_plainly, write_plainly
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
 
-def test_an_existing_file_is_replaced_only_if_told(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", "a", ""]])
     (tmp_path / "out.csv").write_text("before")
     assert copy_refusal(source, tmp_path / "out.csv") == (
@@ -28,7 +28,7 @@ def test_an_existing_file_is_replaced_only_if_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_the_input_is_never_the_output_by_any_of_its_names(tmp_path: Path, overwrite: bool) -> None:
+def test_the_input_is_never_the_output_under_any_of_its_names(tmp_path: Path, overwrite: bool) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", "a", ""]])
     (tmp_path / "soft.csv").symlink_to(source)
     (tmp_path / "hard.csv").hardlink_to(source)
@@ -52,7 +52,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_batch(tmp_path: Pa
     )
 
 
-def test_columns_are_those_of_the_input_and_have_the_text(tmp_path: Path) -> None:
+def test_columns_belong_to_the_input_and_include_the_text(tmp_path: Path) -> None:
     table = open_table(write_plainly(tmp_path / "in.csv", [["1", "a", ""]]))
     with pytest.raises(BadParameter, match=r"^columns must be among those of the input, got 'x'\.$"):
         open_writer(tmp_path / "out.csv", like=table, columns=("text", "x"))

@@ -1,4 +1,4 @@
-"""Tables out: all of a file or nothing, and standard output batch by batch."""
+"""Files are written whole or not at all; standard output is written batch by batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
 
 class Pipe(io.BytesIO):
-    """Remembers what a reader at the other end could see at each flush."""
+    """Remembers what a reader of the pipe could see after each flush."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,9 @@ class Pipe(io.BytesIO):
         self.seen.append(self.getvalue())
 
 
-def test_standard_output_gets_one_text_a_line_at_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_output_gets_one_text_per_line_after_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Standard:
         buffer = Pipe()
 
@@ -58,7 +60,7 @@ def test_a_broken_pipe_is_left_to_the_caller(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".txt"])
 @pytest.mark.parametrize("stop", [RuntimeError("the model failed"), KeyboardInterrupt(), OSError(5, "not our file")])
-def test_after_an_error_the_target_is_as_before_and_nothing_else_is_left(
+def test_after_an_error_the_target_is_unchanged_and_no_other_file_is_left(
     tmp_path: Path, ending: str, stop: BaseException
 ) -> None:
     table = open_table(write_plainly(tmp_path / "in.csv", [["1", "a", ""], ["2", "b", ""]]))
@@ -77,7 +79,7 @@ def test_after_an_error_the_target_is_as_before_and_nothing_else_is_left(
     assert names(tmp_path) == ["in.csv", target.name]
 
 
-def test_nothing_stands_under_the_name_until_all_is_written(tmp_path: Path) -> None:
+def test_no_file_has_the_name_until_everything_is_written(tmp_path: Path) -> None:
     table = open_table(write_plainly(tmp_path / "in.csv", [["1", "a", ""], ["2", "b", ""]]))
     with open_writer(tmp_path / "out.csv", like=table, columns=table.columns) as writer:
         for batch in table.batches(1):
@@ -86,7 +88,7 @@ def test_nothing_stands_under_the_name_until_all_is_written(tmp_path: Path) -> N
     assert names(tmp_path) == ["in.csv", "out.csv"]
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(
+def test_a_file_is_synced_before_it_gets_its_name_and_the_name_is_synced_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", "a", ""]])
@@ -98,7 +100,7 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
+def test_a_full_disk_is_reported_in_one_line_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", SECRET, ""]])
@@ -113,7 +115,7 @@ def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".txt"])
-def test_a_disk_that_fills_up_in_the_middle_leaves_nothing(tmp_path: Path, ending: str) -> None:
+def test_a_disk_that_fills_up_in_the_middle_leaves_no_file(tmp_path: Path, ending: str) -> None:
     source = write_plainly(tmp_path / "in.csv", [[str(n), f"{SECRET} {n * n}", ""] for n in range(3000)])
     with at_most_bytes(10_000):
         assert copy_refusal(source, tmp_path / f"out{ending}") == (
@@ -122,11 +124,11 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_nothing(tmp_path: Path, endin
 
 
 @pytest.mark.parametrize("stop", [False, True], ids=["the disk fails", "the caller stops"])
-def test_parquet_that_was_given_up_is_not_heard_of_again(
+def test_an_abandoned_parquet_writer_raises_nothing_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: bool
 ) -> None:
     said: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)  # where Python tells what fails in a destructor
+    monkeypatch.setattr(sys, "unraisablehook", said.append)  # where Python reports errors in destructors
     table = open_table(write_plainly(tmp_path / "in.csv", [[str(n), str(n * n), ""] for n in range(3000)]))
     target = tmp_path / "out.parquet"
     with (
@@ -145,7 +147,7 @@ def test_parquet_that_was_given_up_is_not_heard_of_again(
 
 @contextmanager
 def at_most_bytes(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: the nearest thing to a full disk that needs no disk."""
+    """Limit the size of every file of this process, which comes close to a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -162,7 +164,7 @@ def test_a_table_without_batches_is_a_header(tmp_path: Path) -> None:
         assert read_plainly(tmp_path / f"out{ending}") == [list(COLUMNS)]
 
 
-def test_the_new_file_has_the_rights_of_any_other(tmp_path: Path) -> None:
+def test_the_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
     source = write_plainly(tmp_path / "in.csv", [["1", "a", ""]])
     copy(source, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").stat().st_mode == source.stat().st_mode

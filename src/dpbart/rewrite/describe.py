@@ -85,6 +85,6 @@ def _other_columns(job: Job) -> list[str]:
     if request.texts_alone:
         return []
     named = [name for name in job.columns if name not in (request.text_column, request.label_column)]
-    if job.table.format != "jsonl" or request.join_documents:
+    if not job.table.format.further_keys or request.join_documents:
         return named
     return [*named, "any further keys of single rows"]

@@ -18,17 +18,19 @@ from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe, run_facts, run_settings
 from dpbart.rewrite.durable.commit import Releases
+from dpbart.rewrite.durable.saved import Parts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.durable.unfinished import Touched, Work, check_unfinished, open_work, touched
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
-from dpbart.rewrite.joined import Joined, check_one_label_a_person
+from dpbart.rewrite.joined import Joined, one_label_a_person
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
 from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import STANDARD, Table, open_table
-from dpbart.tables.writer import Writer, open_writer
+from dpbart.tables.writer import Writer, plan_writer
 
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
 _WRITTEN_AT_ONCE = 1024  # rows
@@ -92,11 +94,13 @@ class Job:
                 job._fill_parts(engine, work)
                 card = job._write_output(work, engine.name, work.parts.rows - start, time.monotonic() - began)
             except BaseException as error:
-                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind.
-                if not (work.parts.rows or job.account.recorded()[1]) or self.request.source == STANDARD:
+                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind. Ask the folder, not
+                # `work.parts`: a signal may come just after a part got its name.
+                saved = Parts(work.folder).rows
+                if not (saved or job.account.recorded()[1]) or self.request.source == STANDARD:
                     work.remove()
                 elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
-                    raise Stopped(_how_to_resume(work.parts.rows, self.rows, self.request)) from None
+                    raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
             work.remove()
             return card
@@ -186,7 +190,7 @@ class Job:
         if not self.request.join_documents or people is None:
             return self.table
         beside = tuple(column for column in self.columns if column != self.request.text_column)
-        typed = self.table.format == "parquet" and self.request.target.suffix.lower() == ".parquet"
+        typed = format_of(self.request.target).typed
         return Joined(self.table, people, self.documents, beside, self.described.reads, typed)
 
 
@@ -244,12 +248,13 @@ def plan(request: Request, described: Described) -> Job:
     replaceable = request.overwrite or unfinished
     _check_card_place(request, overwrite=replaceable)
     columns = _columns(request, table)
-    writer = open_writer(request.target, like=table, columns=columns, overwrite=replaceable)
-    documents = Counter[str]() if people is None else people.count(table)
-    texts, rows = documents, table.count() if people is None else documents.total()
-    if request.join_documents and people is not None:
-        if labels is not None and labels.policy != "drop":
-            check_one_label_a_person(table, people, labels.column)
+    writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
+    if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
+        visitors = [*visitors, one_label_a_person(people, labels.column)]
+    # One pass over the input: it counts rows and people, and refuses any row that cannot be read, joined or written.
+    documents = Counter[str]() if people is None else people.count(table, *visitors)
+    texts, rows = documents, table.visit(*visitors) if people is None else documents.total()
+    if request.join_documents:
         texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
     account = Account.open(
         _release(described, request),

@@ -15,6 +15,7 @@ from itertools import islice
 from dpbart.errors import BadTable
 from dpbart.rewrite.people import People
 from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.formats.format import Visitor
 from dpbart.tables.table import Table
 
 PEOPLE_AT_ONCE = 50_000
@@ -103,17 +104,19 @@ class Joined:
                 left -= 1
 
 
-def check_one_label_a_person(table: Table, people: People, column: str) -> None:
-    """Refuse a person with two labels: one document can have but one.
+def one_label_a_person(people: People, column: str) -> Visitor:
+    """A visitor of a table that refuses a person with two labels: a joined document has only one.
 
-    Raises:
-        BadTable: Names the row of the second label, and nothing that it says.
+    It raises BadTable with the row number of the second label, and nothing of its content.
     """
     labels: dict[str, object] = {}
-    for batch in table.batches(_READ_AT_ONCE):
+
+    def see(batch: Batch) -> None:
         for row, (person, label) in enumerate(zip(people.of(batch), batch.column(column), strict=True), batch.first):
             if labels.setdefault(person, label) != label:
                 raise BadTable(
                     f"row {row} has another label than an earlier row of the same person, but joined documents have "
                     "one label a person. Pass --labels drop, or give each person one label."
                 )
+
+    return see

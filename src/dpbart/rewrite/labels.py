@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.event import Event
 from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import Entropy
 from dpbart.tables.batch import Batch, as_cell
-from dpbart.tables.formats.parquet import read_schema
 from dpbart.tables.table import Table
 
 POLICIES = "drop, public or randomize:EPSILON"
@@ -94,13 +90,13 @@ class Labels:
         """A batch with randomised labels, in the type of the column."""
         if self.response is None:
             return batch
-        written = dict(zip(self.labels, _typed(self.labels, self.column, table), strict=True))
+        written = dict(zip(self.labels, table.values(self.labels, self.column), strict=True))
         return batch.with_column(self.column, [written[label] for label in drawn if label is not None])
 
     def check(self, table: Table) -> None:
         """Refuse labels that the type of the column cannot hold, before anything is written."""
         if self.response is not None:
-            _typed(self.labels, self.column, table)
+            table.values(self.labels, self.column)
 
 
 def read_label_set(text: str | None, file: Path | None) -> tuple[str, ...]:
@@ -122,26 +118,3 @@ def read_label_set(text: str | None, file: Path | None) -> tuple[str, ...]:
 
 def _word(value: object) -> str:
     return as_cell(value) if isinstance(value, str | int | float | None) else str(value)
-
-
-def _numbers(labels: tuple[str, ...]) -> list[object] | None:
-    try:
-        values: list[object] = [json.loads(label) for label in labels]
-    except ValueError:
-        return None
-    return values if all(isinstance(value, int | float) for value in values) else None
-
-
-def _typed(labels: tuple[str, ...], column: str, table: Table) -> list[object]:
-    """The labels as the column holds them: by its type in Parquet; in JSON lines, numbers where all are numbers."""
-    if table.format == "jsonl":
-        return _numbers(labels) or list(labels)
-    if table.format != "parquet":
-        return list(labels)
-    kind = read_schema(table.path).field(column).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    try:
-        values: list[object] = pa.array(labels, pa.string()).cast(kind).to_pylist()
-    except pa.ArrowException:
-        raise BadTable(f"the labels must fit the type {kind} of column {column!r}. Change the set.") from None
-    return values

@@ -8,6 +8,7 @@ from pathlib import Path
 from dpbart.errors import BadParameter
 from dpbart.rewrite.labels import POLICIES, Labels
 from dpbart.rewrite.people import People
+from dpbart.tables.formats.registry import find_format
 from dpbart.tables.table import STANDARD
 
 
@@ -86,7 +87,8 @@ class Request:
     @property
     def texts_alone(self) -> bool:
         """Whether the output has no columns but the texts."""
-        return self.target == STANDARD or self.target.suffix.lower() == ".txt"
+        format = find_format(self.target)
+        return format is not None and format.texts_alone
 
     @property
     def card_file(self) -> Path | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -77,6 +77,10 @@ class Settings:
         elif self.epsilon is not None:
             check_epsilon(self.epsilon)
         check_delta(self.delta)
+
+    def __reduce__(self) -> tuple[type[Settings], tuple[object, ...]]:
+        """Workers get the plain values, and find the rest again themselves."""
+        return Settings, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def bundle(self) -> Bundle:

@@ -1,1 +1,1 @@
-"""Tables of texts: one format a file, read and written in batches."""
+"""Tables of texts, read and written in batches. Each format is one file in `formats`."""

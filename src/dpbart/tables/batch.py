@@ -1,7 +1,7 @@
-"""A batch: consecutive rows of a table, whose texts can be taken out and put back.
+"""A batch: consecutive rows of a table. Its texts can be read and replaced; all other columns stay as they are.
 
-`Rows` holds rows of CSV, TSV, JSON lines and plain text; `Columns` holds rows of Parquet, with their types.
-Both leave alone every column that they are not asked to change. Messages tell rows by number, never by content.
+`Rows` holds dicts. `ArrowRows` holds Arrow columns with their types. Messages give the numbers of rows, never their
+content.
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ _CANNOT_CONVERT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class Batch(Protocol):
-    """Consecutive rows of a table. A plain value: every method gives something new and changes nothing."""
+    """Consecutive rows of a table. Batches never change: every method returns a new value."""
 
-    @property
-    def first(self) -> int:
-        """The number of the first row, counted from 1, the header left out."""
+    first: int  # the number of the first row, counted from 1 without the header
+    text_column: str
 
     def __len__(self) -> int: ...
 
     def texts(self) -> list[str]:
-        """The texts, one for each row; a null text is an empty string."""
+        """The text of each row; a null text is an empty string."""
+        return ["" if text is None else str(text) for text in self.column(self.text_column)]
 
     def column(self, name: str) -> list[object]:
-        """The values of one column, one for each row."""
+        """The value of each row in one column."""
 
     def with_texts(self, new: Sequence[str]) -> Batch:
-        """The same rows with other texts; NUL and half a surrogate pair become U+FFFD, as no format holds all."""
+        """The same rows with other texts. NUL and half a surrogate pair, which some formats lack, become U+FFFD."""
+        return self.with_column(self.text_column, [_UNWRITABLE.sub("\ufffd", text) for text in new])
 
     def with_column(self, name: str, values: Sequence[object]) -> Batch:
-        """The same rows with other values in one column, which stays where it is."""
+        """The same rows with other values in one column. The order of the columns stays the same."""
 
     def without(self, columns: Collection[str]) -> Batch:
-        """The same rows, less some columns."""
+        """The same rows without some columns."""
 
     def as_rows(self) -> Sequence[Row]:
-        """The rows as dicts of values that JSON knows; dates and decimals are strings."""
+        """The rows as dicts of JSON values; dates and decimals are strings."""
 
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
         """The rows as Arrow columns, in the order of the schema."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Batch):
     """Rows as dicts from column to value."""
 
     first: int
@@ -65,21 +66,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def texts(self) -> list[str]:
-        return ["" if text is None else str(text) for text in self.column(self.text_column)]
-
     def column(self, name: str) -> list[object]:
         for number, row in enumerate(self.rows, start=self.first):
             if name not in row:
                 raise BadTable(f"row {number} has no column {name!r}. Give every row one.")
         return [row[name] for row in self.rows]
 
-    def with_texts(self, new: Sequence[str]) -> Rows:
-        return self.with_column(self.text_column, _writable(new))
-
     def with_column(self, name: str, values: Sequence[object]) -> Rows:
         _check_length(values, len(self))
-        self.column(name)  # refuses a column that some row lacks, rather than add it
+        self.column(name)  # refuses a column that some row lacks, instead of adding it
         return replace(self, rows=[{**row, name: value} for row, value in zip(self.rows, values, strict=True)])
 
     def without(self, columns: Collection[str]) -> Rows:
@@ -96,8 +91,8 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Rows as Arrow columns, with the schema of the file they come from."""
+class ArrowRows(Batch):
+    """Rows as Arrow columns, with the schema of their file."""
 
     first: int
     text_column: str
@@ -106,23 +101,17 @@ class Columns:
     def __len__(self) -> int:
         return int(self.record.num_rows)
 
-    def texts(self) -> list[str]:
-        return ["" if text is None else str(text) for text in self.column(self.text_column)]
-
     def column(self, name: str) -> list[object]:
         values: list[object] = self.record.column(self._index(name)).to_pylist()
         return values
 
-    def with_texts(self, new: Sequence[str]) -> Columns:
-        return self.with_column(self.text_column, _writable(new))
-
-    def with_column(self, name: str, values: Sequence[object]) -> Columns:
+    def with_column(self, name: str, values: Sequence[object]) -> ArrowRows:
         _check_length(values, len(self))
         index = self._index(name)
         field = self.record.schema.field(index)
         return replace(self, record=self.record.set_column(index, field, _array(values, field)))
 
-    def without(self, columns: Collection[str]) -> Columns:
+    def without(self, columns: Collection[str]) -> ArrowRows:
         kept = [name for name in self.record.schema.names if name not in columns]
         return replace(self, record=self.record.select(kept))
 
@@ -142,7 +131,7 @@ class Columns:
 
 
 def as_cell(value: object) -> str:
-    """A value as the text of a CSV cell: a string as it is, null as nothing, all else as JSON.
+    """A value as a string: a string unchanged, null as an empty string, anything else as JSON.
 
     >>> [as_cell(value) for value in ("007", None, 1.5, True, ["a", 1])]
     ['007', '', '1.5', 'true', '["a", 1]']
@@ -152,8 +141,23 @@ def as_cell(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold a string: not if it has half a surrogate pair.
+
+    >>> is_unicode("🤷"), is_unicode(chr(0xD83E))
+    (True, False)
+    """
+    if text.isascii():  # Python keeps a flag, so this is free
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def fits_json(kind: pa.DataType) -> bool:
-    """Whether `as_rows` can give the values of an Arrow type without loss.
+    """Whether `as_rows` gives the values of an Arrow type without loss.
 
     >>> fits_json(pa.list_(pa.int64())), fits_json(pa.date32()), fits_json(pa.binary())
     (True, True, False)
@@ -172,7 +176,7 @@ def _is_json(kind: pa.DataType) -> bool:
 
 
 def _reads_as_string(kind: pa.DataType) -> bool:
-    # Python's own datetime has no nanoseconds, JSON has no decimals: Arrow's words for them lose nothing.
+    # Python's datetime has no nanoseconds and JSON has no decimals. Arrow's strings lose nothing.
     dated = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
     return bool(dated or pa.types.is_decimal(kind))
 
@@ -190,13 +194,9 @@ def _as_type(values: Sequence[object], kind: pa.DataType) -> Sequence[object]:
 def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
     try:
         return pa.array(values, type=field.type)
-    except _CANNOT_CONVERT:  # Arrow's own message quotes the value, which is private
+    except _CANNOT_CONVERT:  # Arrow's message quotes the private value: keep it out, also as context
         message = f"values of column {field.name!r} must fit its type {field.type}. Convert them first."
     raise BadParameter(message)
-
-
-def _writable(texts: Sequence[str]) -> list[str]:
-    return [_UNWRITABLE.sub("\ufffd", text) for text in texts]
 
 
 def _check_length(values: Sequence[object], rows: int) -> None:

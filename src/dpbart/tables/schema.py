@@ -1,49 +1,72 @@
-"""The Arrow schema of a Parquet output: that of a Parquet input, strings for CSV and text, found out for JSON."""
+"""Arrow types of columns: found from their values, and used to turn words into values."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from dpbart.tables.formats.parquet import read_schema
-from dpbart.tables.formats.sinks import cells_of
-from dpbart.tables.table import Table
+from dpbart.errors import BadTable
+from dpbart.tables.batch import Batch
 
-_EXACT = 2**53  # the largest run of integers that a float holds without a gap
+_EXACT = 2**53  # a float holds every integer up to this one
 _LONG = 2**63
-_READ_AT_ONCE = 1024  # rows
 
 
-def schema_for(table: Table, columns: Sequence[str]) -> pa.Schema:
-    """The schema that holds some columns of a table. A JSON table is read once to find out.
+class FoundSchema:
+    """Finds the types of columns from the values in their rows, as JSON has them."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._kinds: dict[str, set[str]] = {column: set() for column in columns}
+
+    def see(self, batch: Batch) -> None:
+        """Take note of the next rows."""
+        for column, kinds in self._kinds.items():
+            kinds.update(_kind(value) for value in batch.column(column) if value is not None)
+
+    def schema(self) -> pa.Schema:
+        """The schema that holds every row seen so far."""
+        return pa.schema([(column, _type(kinds)) for column, kinds in self._kinds.items()])
+
+
+def holds_texts(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> list[object]:
+    """Labels as the values of a column. Without a schema, they become numbers if all of them are numbers.
+
+    >>> values_of(["1", "2.5"], "stars", None), values_of(["1", "two"], "stars", None)
+    ([1, 2.5], ['1', 'two'])
 
     Raises:
-        BadTable: If rows of a JSON table have other keys than the first.
+        BadTable: If they do not fit the type of the column.
     """
-    if table.format == "parquet":
-        schema = read_schema(table.path, table.text_column)
-        # Without metadata, of the file and of its columns: it says things of the private rows, and no card lists it.
-        return pa.schema([schema.field(column).remove_metadata() for column in columns])
-    if table.format == "jsonl":
-        return _inferred(table, columns)
-    return pa.schema([(column, pa.string()) for column in columns])
+    if schema is None:
+        return _numbers(labels) or list(labels)
+    kind = schema.field(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if holds_texts(kind):
+        return list(labels)
+    try:
+        values: list[object] = pa.array(labels, pa.string()).cast(kind).to_pylist()
+    except pa.ArrowException:
+        raise BadTable(f"the labels must fit the type {kind} of column {column!r}. Change the set.") from None
+    return values
 
 
-def _inferred(table: Table, columns: Sequence[str]) -> pa.Schema:
-    dropped = frozenset(table.columns) - frozenset(columns)
-    kinds: dict[str, set[str]] = {column: set() for column in columns}
-    for batch in table.batches(_READ_AT_ONCE):
-        kept = batch.without(dropped)
-        for number, row in enumerate(kept.as_rows(), start=kept.first):
-            cells_of(row, columns, f"{table.name} row {number}")  # refuses what a column cannot hold
-        for column in columns:
-            kinds[column].update(_kind(value) for value in kept.column(column) if value is not None)
-    return pa.schema([(column, _type(kinds[column])) for column in columns])
+def _numbers(labels: Sequence[str]) -> list[object] | None:
+    try:
+        values: list[object] = [json.loads(label) for label in labels]
+    except ValueError:
+        return None
+    return values if all(isinstance(value, int | float) for value in values) else None
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, bool):  # before int, of which Python makes it a kind
+    if isinstance(value, bool):  # before int: in Python, a bool is an int
         return "boolean"
     if isinstance(value, int):
         return "integer" if abs(value) <= _EXACT else "long" if -_LONG <= value < _LONG else "other"
@@ -51,7 +74,7 @@ def _kind(value: object) -> str:
 
 
 def _type(kinds: set[str]) -> pa.DataType:
-    """The narrowest type that holds every value; strings, with JSON in them, where none does."""
+    """The narrowest type that holds every value. If there is none, strings that hold JSON."""
     if kinds == {"boolean"}:
         return pa.bool_()
     if kinds and kinds <= {"integer", "long"}:

@@ -1,36 +1,28 @@
-"""Tables of texts, read as a stream: CSV, TSV, JSON lines, Parquet, and plain text with one text a line.
+"""Tables of texts, read as a stream.
 
-The format follows from the ending of the file; "-" is standard input, one text a line. A file is never held
-in memory whole, and may be larger than it. What is wrong with a table is told in one line, by row number.
+The ending of a file selects its format; "-" is standard input, one text per line. A file is never held in memory as a
+whole, so it may be larger than memory. Errors are one line and give the row number.
 """
 
 from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Literal
+
+import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.tables.batch import Batch, Rows
-from dpbart.tables.formats.lines import TEXT, TextFormat, read_columns, read_rows, read_standard_input
-from dpbart.tables.formats.parquet import holds_texts, read_batches, read_schema
+from dpbart.files import reason
+from dpbart.tables.batch import Batch
+from dpbart.tables.formats.format import TEXT, Format, Visitor
+from dpbart.tables.formats.registry import STANDARD as STANDARD
+from dpbart.tables.formats.registry import format_of
+from dpbart.tables.schema import holds_texts, values_of
 
-Format = TextFormat | Literal["parquet"]
-
-STANDARD = Path("-")
-_FORMATS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".txt": "txt",
-}
-_CHECKED_AT_ONCE = 1024  # rows
+_VISITED_AT_ONCE = 1024  # rows
 _COLUMNS_SHOWN = 20
 _NAME_LENGTH = 40
 
@@ -46,14 +38,14 @@ class Table:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """The table's name in messages."""
         return "standard input" if self.path == STANDARD else repr(str(self.path))
 
     def require(self, column: str, *, option: str) -> None:
-        """Refuse a column that is not there.
+        """Refuse a column that the table lacks.
 
         Raises:
-            BadTable: Lists those that are, and the command line's option to name one, such as "--text-column".
+            BadTable: Lists the table's columns, and the command-line option that names one, such as "--text-column".
         """
         if column in self.columns:
             return
@@ -68,77 +60,68 @@ class Table:
             f"{self.name} has no column {column!r}. It has: {has}{more}. Pass {option} NAME with one of them."
         )
 
-    def count(self) -> int | None:
-        """Read the whole file once, and give its number of rows; None for standard input, which is read only once.
+    def schema(self) -> pa.Schema | None:
+        """The Arrow types of the columns; None if only the rows show them."""
+        return self.format.schema(self.path, self.text_column)
+
+    def values(self, labels: Sequence[str], column: str) -> list[object]:
+        """Labels as the values of a column. Refuses labels that do not fit its type."""
+        return values_of(labels, column, self.schema())
+
+    def visit(self, *visitors: Visitor) -> int | None:
+        """Read the whole file once, show every batch to each visitor in turn, and return the number of rows.
+
+        Standard input can be read only once: it is not read here, no visitor is called, and the number is None.
 
         Raises:
-            BadTable: At the first row that is broken; so nothing need be written before all of it is known good.
+            BadTable: At the first broken row. So a caller can make sure that all rows are good before it writes one.
         """
         if self.path == STANDARD:
             return None
-        return sum(len(batch) for batch in self.batches(_CHECKED_AT_ONCE))
+        rows = 0
+        for batch in self.batches(_VISITED_AT_ONCE):
+            for see in visitors:
+                see(batch)
+            rows += len(batch)
+        return rows
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """The rows in order, `size` at a time, read as they are asked for.
-
-        The last batch may have fewer; of Parquet, also one that ends with its row group.
+        """The rows in order, at most `size` at a time, read when they are needed.
 
         Raises:
             BadParameter: If size is less than 1.
-            BadTable: On reaching a row that is broken; the batches before it have been given.
+            BadTable: At the first broken row, after the batches before it.
         """
         if size < 1:
             raise BadParameter(f"size must be 1 or more, got {size}.")
-        if self.format == "parquet":
-            return read_batches(self.path, text_column=self.text_column, size=size)
-        if self.path == STANDARD:
-            return _gathered(read_standard_input(), self.text_column, size)
-        return _gathered(read_rows(self.path, self.format, self.text_column), self.text_column, size)
+        return self.format.batches(self.path, text_column=self.text_column, size=size)
 
 
 def open_table(path: Path | str, *, text_column: str = TEXT) -> Table:
-    """Look at a table: its type, its columns, and that it has a row.
+    """Open a table: find its format and its columns, and make sure that it has a row.
 
     Args:
-        path: A file, or "-" for standard input, whose bytes that are not UTF-8 become U+FFFD.
-        text_column: The column with the texts. Plain text and standard input have one, "text".
+        path: A file, or "-" for standard input, where bytes that are not UTF-8 become U+FFFD.
+        text_column: The column with the texts. Plain text and standard input have only one, "text".
 
     Raises:
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
     path = Path(path)
-    if path == STANDARD:
-        table = Table(path, "txt", (TEXT,), text_column)
-        table.require(text_column, option="--text-column")
-        return table
-    _check_file(path)
+    if path != STANDARD:
+        _check_file(path)
     format = format_of(path)
-    columns = _columns(path, format) if path.stat().st_size else None
+    empty = path != STANDARD and path.stat().st_size == 0
+    columns = None if empty else format.columns(path)
     if columns is None:
         raise _no_rows(path)
     table = Table(path, format, columns, text_column)
     _check_unique(table)
     table.require(text_column, option="--text-column")
     _check_text_type(table)
-    if next(table.batches(1), None) is None:
+    if path != STANDARD and next(table.batches(1), None) is None:
         raise _no_rows(path)
     return table
-
-
-def format_of(path: Path) -> Format:
-    """The format that the ending of a file stands for.
-
-    >>> format_of(Path("reviews.CSV"))
-    'csv'
-
-    Raises:
-        BadTable: If it stands for none.
-    """
-    format = _FORMATS.get(path.suffix.lower())
-    if format is None:
-        endings = ", ".join(_FORMATS)
-        raise BadTable(f"the ending of {str(path)!r} must be one of {endings}, got {path.suffix!r}. Convert it first.")
-    return format
 
 
 def _check_file(path: Path) -> None:
@@ -155,12 +138,8 @@ def _check_file(path: Path) -> None:
     except PermissionError:
         problem = "may not be read: permission denied. Check who owns it."
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}."
+        problem = f"cannot be read: {reason(error)}."
     raise BadTable(f"{str(path)!r} {problem}")
-
-
-def _columns(path: Path, format: Format) -> tuple[str, ...] | None:
-    return tuple(read_schema(path).names) if format == "parquet" else read_columns(path, format)
 
 
 def _no_rows(path: Path) -> BadTable:
@@ -175,7 +154,7 @@ def _check_unique(table: Table) -> None:
 
 
 def _is_name(column: str) -> bool:
-    """Whether it may be shown: a file without a header has private words in its first line.
+    """Whether a message may show it: in a file without a header, the first line is private.
 
     >>> _is_name("review_body"), _is_name("Anna Meier"), _is_name("1947")
     (True, False, False)
@@ -184,18 +163,10 @@ def _is_name(column: str) -> bool:
 
 
 def _check_text_type(table: Table) -> None:
-    if table.format != "parquet":
-        return
-    kind = read_schema(table.path).field(table.text_column).type
-    if not holds_texts(kind):
+    schema = table.schema()
+    kind = None if schema is None else schema.field(table.text_column).type
+    if kind is not None and not holds_texts(kind):
         raise BadTable(
             f"column {table.text_column!r} of {table.name} must hold strings, got {kind}. "
             "Pass --text-column NAME with one that does."
         )
-
-
-def _gathered(rows: Iterator[dict[str, object]], text_column: str, size: int) -> Iterator[Rows]:
-    first = 1
-    while some := list(islice(rows, size)):
-        yield Rows(first, text_column, some)
-        first += len(some)

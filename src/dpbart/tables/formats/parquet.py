@@ -1,64 +1,109 @@
-"""Batches of a Parquet file, with the types it holds."""
+"""Parquet, with the types of its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
-from dpbart.tables.batch import Columns
+from dpbart.tables.batch import ArrowRows, Batch
+from dpbart.tables.formats.format import Draft, Format, Source
+from dpbart.tables.schema import FoundSchema
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _BLOCK = 2**20  # bytes read at a time: a column of a row group can be larger than memory
+_GROUP_ROWS = 2**16  # rows in a row group: one group per batch would be slow to read, and large
+_GROUP_BYTES = 2**26
 
 
-def read_schema(path: Path, text_column: str | None = None) -> pa.Schema:
-    """The columns and types of a file; the text column, if named, as strings without a dictionary.
+class Parquet(Format):
+    """A Parquet file. Batches keep its types; a text column with a dictionary becomes plain strings."""
 
-    Raises:
-        BadTable: If the file is not Parquet.
-    """
+    endings = (".parquet",)
+    typed = True
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        return tuple(_file_schema(path).names)
+
+    def schema(self, path: Path, text_column: str) -> pa.Schema:
+        schema = _file_schema(path)
+        index = schema.get_field_index(text_column)
+        kind = schema.field(index).type
+        if pa.types.is_dictionary(kind):
+            schema = schema.set(index, schema.field(index).with_type(kind.value_type))
+        # Metadata of the file and its columns can describe the private rows, and no card lists it: leave it out.
+        return pa.schema([field.remove_metadata() for field in schema])
+
+    def batches(self, path: Path, *, text_column: str, size: int) -> Iterator[ArrowRows]:
+        index = _file_schema(path).get_field_index(text_column)
+        done = 0
+        records = _records(path, size)
+        while True:
+            try:
+                record = next(records)
+                record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
+                record = _with_plain_texts(record, index)
+            except StopIteration:
+                return
+            except _UNREADABLE:
+                break
+            yield ArrowRows(first=done + 1, text_column=text_column, record=record)
+            done += record.num_rows
+        raise BadTable(f"{str(path)!r} is broken after row {done}: the rows there cannot be decoded.")
+
+    def draft(self, source: Source) -> Draft:
+        if source.schema is not None:
+            return Draft(partial(_Sink, schema=source.schema))
+        found = FoundSchema(source.columns)
+
+        def see(batch: Batch) -> None:
+            for number, row in enumerate(batch.as_rows(), start=batch.first):
+                source.cells(row, number)  # refuses what a column cannot hold
+            found.see(batch)
+
+        return Draft(lambda handle: _Sink(handle, found.schema()), see)
+
+
+class _Sink:
+    """Writes row groups of many batches."""
+
+    def __init__(self, handle: BinaryIO, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(handle, schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: Batch) -> None:
+        record = batch.as_record(self._schema)
+        self._waiting.append(record)
+        self._rows += record.num_rows
+        self._bytes += record.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, schema=self._schema))
+        self._waiting = []
+        self._rows = self._bytes = 0
+
+
+def _file_schema(path: Path) -> pa.Schema:
     try:
         with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
+            return file.schema_arrow
     except _UNREADABLE:
-        schema = None
-    if schema is None:
-        raise BadTable(f"{str(path)!r} is not a whole Parquet file. Write or copy it again.")
-    return schema if text_column is None else _decoded(schema, text_column)
-
-
-def holds_texts(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds strings."""
-    if pa.types.is_dictionary(kind):
-        return holds_texts(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def read_batches(path: Path, *, text_column: str, size: int) -> Iterator[Columns]:
-    """The rows of a file, at most `size` at a time, each checked for values that its type does not allow.
-
-    Raises:
-        BadTable: Where the file is broken, with the number of the last row before.
-    """
-    schema = read_schema(path, text_column)
-    done = 0
-    records = _records(path, size)
-    while True:
-        try:
-            record = next(records)
-            record.validate(full=True)  # Parquet's reader does not look whether strings are UTF-8
-            record = _with_plain_texts(record, schema, text_column)
-        except StopIteration:
-            return
-        except _UNREADABLE:
-            break
-        yield Columns(first=done + 1, text_column=text_column, record=record)
-        done += record.num_rows
-    raise BadTable(f"{str(path)!r} is broken after row {done}: the rows there cannot be decoded.")
+        problem = f"{str(path)!r} is not a whole Parquet file. Write or copy it again."
+    raise BadTable(problem)  # outside the handler: Arrow's own message may quote the file
 
 
 def _records(path: Path, size: int) -> Iterator[pa.RecordBatch]:
@@ -67,17 +112,9 @@ def _records(path: Path, size: int) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(batch_size=size, use_threads=False)
 
 
-def _with_plain_texts(record: pa.RecordBatch, schema: pa.Schema, text_column: str) -> pa.RecordBatch:
-    index = schema.get_field_index(text_column)
+def _with_plain_texts(record: pa.RecordBatch, index: int) -> pa.RecordBatch:
     texts = record.column(index)
     if not pa.types.is_dictionary(texts.type):
         return record
-    return record.set_column(index, schema.field(index), texts.dictionary_decode())
-
-
-def _decoded(schema: pa.Schema, text_column: str) -> pa.Schema:
-    index = schema.get_field_index(text_column)
-    field = schema.field(index)
-    if not pa.types.is_dictionary(field.type):
-        return schema
-    return schema.set(index, field.with_type(field.type.value_type))
+    field = record.schema.field(index).with_type(texts.type.value_type)
+    return record.set_column(index, field, texts.dictionary_decode())
