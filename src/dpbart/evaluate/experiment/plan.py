@@ -42,20 +42,19 @@ class MechanismChoice:
 
     def __post_init__(self) -> None:
         mechanism = known(self.name)
-        object.__setattr__(
-            self, "epsilons", tuple(float(each) for each in self.epsilons)
-        )  # 500 and 500.0 are the same cell
+        # 500 and 500.0 are the same cell.
+        object.__setattr__(self, "epsilons", tuple(float(each) for each in self.epsilons))
         for epsilon in self.epsilons:
             if epsilon != math.inf:
-                mechanism.check_budget(epsilon, 1e-5)
+                mechanism.check_budget(epsilon, 1e-5)  # any delta; the data's own comes later
 
 
 @dataclass(frozen=True)
 class Scope:
     """The settings of an experiment in which a classifier is used. An empty tuple means all of them.
 
-    The original texts have no model, mechanism or epsilon, and the rewriting without noise is part of every mechanism,
-    so those never exclude them.
+    The original texts have no model, mechanism or epsilon, so those never exclude them. The rewriting without noise
+    belongs to every mechanism.
     """
 
     data: tuple[str, ...] = ()

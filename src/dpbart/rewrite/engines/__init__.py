@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from dpbart.errors import BadParameter
-from dpbart.rewrite.engines.engine import Engine, Make, check_workers, usable_cores
+from dpbart.rewrite.engines.engine import Engine, check_workers, usable_cores
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.engines.on_ray import OnRay
 from dpbart.rewrite.engines.processes import Processes
@@ -24,7 +23,7 @@ def _local(settings: Settings, workers: int | None, rows: int | None, address: s
     """As many processes as asked for, or as are worth it."""
     if address is not None:
         raise BadParameter(f"an address must be one of a Ray cluster, got {address!r}. Pass --engine ray with it.")
-    make, replayed = _make(settings), settings.replay_seed is not None
+    make, replayed = partial(Rewriter.of, settings), settings.replay_seed is not None
     if workers is None:
         small = replayed or rows is None or rows < WORTH_WORKERS
         workers = 1 if small or _has_gpu() else min(usable_cores(), MOST_WORKERS)
@@ -34,7 +33,7 @@ def _local(settings: Settings, workers: int | None, rows: int | None, address: s
 
 def _on_ray(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:
     check_workers(workers or 2, replayed=settings.replay_seed is not None)
-    return OnRay(_make(settings), workers, address)
+    return OnRay(partial(Rewriter.of, settings), workers, address)
 
 
 ENGINES: Mapping[str, Choose] = {"local": _local, "ray": _on_ray}
@@ -58,11 +57,6 @@ def choose_engine(
     if name not in ENGINES:
         raise BadParameter(f"engine must be one of {', '.join(ENGINES)}, got {name!r}.")
     return ENGINES[name](settings, workers, rows, address)
-
-
-def _make(settings: Settings) -> Make:
-    """Goes to the workers. A copy of the settings has nothing that was loaded here, and so can be pickled."""
-    return partial(Rewriter.of, replace(settings))
 
 
 def _has_gpu() -> bool:
