@@ -105,7 +105,7 @@ def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> N
     )
     out = fruit / "out"
     done = run("experiment", "run", config, "--data", fruit, "--out", out)
-    assert done.exit_code == 1  # one model is not there
+    assert done.exit_code == 1  # one model does not exist
     assert done.stdout == f"2 results in {out / 'results.csv'}, 1 failed.\n"
     assert f"Failed: fruit {fruit}/none gaussian 500: NotPrepared: no model named" in done.stderr
     table = run("experiment", "table", out)

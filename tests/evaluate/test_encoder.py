@@ -109,7 +109,7 @@ def test_rare_labels_weigh_more_by_the_root_of_how_rare_they_are(monkeypatch: py
     assert seen[1] is None
 
 
-def test_an_encoder_that_is_not_there_is_one_line(tmp_path: object) -> None:
+def test_an_encoder_that_does_not_exist_is_one_line(tmp_path: object) -> None:
     with pytest.raises(NotPrepared, match="Pass 'mini', a directory, or"):
         load_encoder(f"{tmp_path}/none", labels=2, length=20)
 

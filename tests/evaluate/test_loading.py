@@ -56,7 +56,7 @@ def test_the_folder_comes_from_the_option_or_the_environment(tmp_path: Path, mon
     assert data_folder(None) == tmp_path
 
 
-def test_a_known_set_that_is_not_there_comes_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_set_that_does_not_exist_comes_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = tmp_path / "hub" / "plain_text"
     hub.mkdir(parents=True)
     for part in ("train", "test", "unsupervised"):

@@ -90,7 +90,7 @@ def test_a_classifier_can_be_kept_to_some_settings(plan_file: Path, settings: li
     assert [each.name for each in plan.settings() if plan.classifiers[0].scope.covers(each)] == settings
 
 
-def test_a_plan_that_is_not_there_lists_the_presets() -> None:
+def test_a_plan_that_does_not_exist_lists_the_presets() -> None:
     with pytest.raises(BadParameter, match="Pass a TOML file, or one of mini, paper"):
         read_plan("maxi")
 

@@ -114,7 +114,7 @@ def test_what_is_drawn_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_a_figure_of_a_classifier_that_is_not_there_names_those_that_are() -> None:
+def test_a_figure_of_a_classifier_that_does_not_exist_names_those_that_are() -> None:
     with pytest.raises(BadParameter, match="must be one of mini encoder, linear, got 'forest'"):
         panels(read_results(STORED), "forest")
 
