@@ -1,6 +1,6 @@
-"""Twenty kills at random moments of a 5,000-row job: nothing lost, nothing drawn twice, the ledger exact.
+"""Kill a 5,000-row job twenty times at random moments: nothing is lost, nothing is sampled twice, the ledger is exact.
 
-The model step gives every text back with a mark that never comes twice; all else is real.
+The model step returns every text with a unique mark; everything else is real.
 
     python benchmarks/kills.py
 """
@@ -59,8 +59,8 @@ def main() -> None:
         while True:
             process = context.Process(target=live, args=(folder,))
             process.start()
-            # Every second kill waits for the next part, so that they are spread over the whole job; the others come at
-            # any moment: while a run starts, and while it draws again what was paid for and lost.
+            # Every second kill waits for the next part, which spreads the kills over the whole job. The others come at
+            # any moment: while a run starts, and while it rewrites rows that were paid for but lost.
             while kills < KILLS and kills % 2 and process.is_alive() and len(safe(folder)) <= len(seen):
                 time.sleep(0.02)
             wait = secrets.randbelow(300 if kills % 2 else 1500) / 1000  # seconds
@@ -71,21 +71,21 @@ def main() -> None:
             process.join()
             kills += 1
             now = safe(folder)
-            assert now[: len(seen)] == seen, "a text that may have been seen was drawn again"
+            assert now[: len(seen)] == seen, "a text that may have been seen was sampled again"
             seen = now
-            print(f"kill {kills:2}: {len(seen):,} texts are safe", flush=True)
+            print(f"kill {kills:2}: {len(seen):,} texts are saved", flush=True)
         with (folder / "out.csv").open(newline="") as out:
             texts = [row["text"] for row in csv.DictReader(out)]
         ledger = Ledger(folder / "l.db")
         spent = {person: sum(each.texts for each in ledger.entries(person)) for person in set(people)}
         held = {
             "nothing lost": [text.rpartition(" ")[0] for text in texts] == [f"text {each}" for each in range(ROWS)],
-            "nothing drawn twice": texts[: len(seen)] == seen,
+            "nothing sampled twice": texts[: len(seen)] == seen,
             "ledger exact": spent == Counter(people),
             f"{KILLS} kills": kills == KILLS,
         }
         for what, holds in held.items():
-            print(f"{what:<22} {'held' if holds else 'MISSED'}")
+            print(f"{what:<22} {'met' if holds else 'MISSED'}")
         sys.exit(not all(held.values()))
 
 

@@ -1,6 +1,6 @@
-"""How fast: noise against decoding, the whole pipeline against bare `generate`, and the start of the command line.
+"""Measure speed: noise against decoding, the whole pipeline against bare `generate`, and start-up of the command line.
 
-Timings are noisy, so each figure is a ratio of two sides measured in turns in one run, or stands beside its bar.
+Timings are noisy. Each ratio compares two sides measured in turns in one run. Each figure has a target.
 
     python benchmarks/rewriting.py
 """
@@ -35,7 +35,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def in_turns(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Median seconds of both, measured alternately after one warm-up each."""
+    """Median seconds of each side, measured in turns after one warm-up each."""
     first(), second()
     pairs = [(seconds(first), seconds(second)) for _ in range(ROUNDS)]
     return statistics.median(one for one, _ in pairs), statistics.median(two for _, two in pairs)
@@ -43,7 +43,7 @@ def in_turns(first: Callable[[], object], second: Callable[[], object]) -> tuple
 
 def report(name: str, value: float, bar: float, *, at_most: bool) -> bool:
     held = value <= bar if at_most else value >= bar
-    print(f"{name:<58}{value:8.3f}   bar {'<=' if at_most else '>='} {bar:g}   {'held' if held else 'MISSED'}")
+    print(f"{name:<58}{value:8.3f}   target {'<=' if at_most else '>='} {bar:g}   {'met' if held else 'MISSED'}")
     return held
 
 
@@ -80,14 +80,14 @@ def pipeline_against_generate(rewriter: Rewriter) -> bool:
 def start_of_the_command_line() -> bool:
     command = [sys.executable, "-m", "dpbart", "--help"]
     taken = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(ROUNDS)]
-    return report("seconds of dpbart --help", statistics.median(taken), 0.5, at_most=True)
+    return report("start-up time of dpbart --help, seconds", statistics.median(taken), 0.5, at_most=True)
 
 
 def main() -> None:
     held = [
         start_of_the_command_line(),
         noise_against_decoding(Rewriter.load("mini", epsilon=500)),
-        # Without noise both sides write texts of the same length, so that the work is the same.
+        # Without noise, both sides write texts of the same length and so do the same work.
         pipeline_against_generate(Rewriter.load("mini", mechanism="none")),
     ]
     sys.exit(not all(held))

@@ -1,8 +1,8 @@
-"""The tables and the picture of docs/models.md: what each model keeps of held-out public text at each budget.
+"""Make the tables and the figure of docs/models.md: what survives of held-out public text, by model and budget.
 
     python docs/make_models.py --corpus corpus/ --texts 2000
 
-Each cell is kept in docs/models.json and not computed again for the same weights; delete its line to measure it anew.
+Each cell is saved in docs/models.json and reused while the weights stay the same. Delete its line to measure it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EPSILONS = (10, 50, 100, 250, 500, 750, 1000, 2500, math.inf)
 DELTA = 1e-5
 MODELS = ["mini-adept", "mini", "mini-pr", "mini-pr-plus"]
 OWN_BUDGET = "PR+ trained for that budget"
-SURPRISED = "mini-pr-plus"  # the model whose distance to the limit is told
+SURPRISED = "mini-pr-plus"  # the model in the table on the limit
 SAMPLES = (  # made up for this page
     "Could you book a table for four at the Italian place tonight?",
     "My doctor said that the new tablets may cause headaches.",
@@ -65,7 +65,7 @@ def measure(model: str, epsilon: float, texts: list[str]) -> dict[str, object]:
 
 @torch.inference_mode()
 def surprise(rewriter: Rewriter, texts: list[str]) -> float:
-    """Bits that the decoder still needs to write a text, once it has its private latent: the mean over the texts."""
+    """Mean bits that the decoder still needs to write a text, once it has its private latent."""
     reader = rewriter.model
     assert isinstance(reader, LatentModel)
     model, start = reader.halves.model, reader.search.start_id
@@ -74,7 +74,7 @@ def surprise(rewriter: Rewriter, texts: list[str]) -> float:
         ids = reader.tokens.encode(texts[first : first + 64])  # (batch, length)
         private = rewriter.channel.send(reader.halves.encode(ids), rewriter.entropy)
         before = np.concatenate([np.full_like(ids[:, :1], start), ids[:, :-1]], axis=1)
-        before[:, 1] = reader.tokens.id_of("<s>")  # what is written first, whatever the encoder was told
+        before[:, 1] = reader.tokens.id_of("<s>")  # written first, whatever budget token the encoder got
         logits = model(
             decoder_input_ids=torch.from_numpy(before),
             encoder_outputs=(torch.from_numpy(private.values),),
@@ -87,7 +87,7 @@ def surprise(rewriter: Rewriter, texts: list[str]) -> float:
 
 
 def budgets_of(bundle: Bundle) -> tuple[float, ...]:
-    """All budgets, or for a model trained for one budget that one."""
+    """All budgets, or the one budget that a model was trained for."""
     low, high = (bundle.facts.recipe.get("noisy", {}).get(f"epsilon_{end}") for end in ("low", "high"))
     return (float(low),) if low is not None and low == high else EPSILONS
 
@@ -108,7 +108,7 @@ def table(cells: Cells, rows: list[str], figure: str) -> str:
 
 
 def limit_table(cells: Cells) -> str:
-    """How much of what the channel can carry has arrived: bits of surprise that are gone."""
+    """How many of the bits that the channel can carry arrive: the fall in bits still needed."""
     needed = {epsilon: float(str(cells[f"{SURPRISED} {epsilon:g}"]["surprise"])) for epsilon in EPSILONS}
     most = {epsilon: cells[f"{SURPRISED} {epsilon:g}"]["bits"] for epsilon in EPSILONS}
     lines = [
@@ -150,7 +150,7 @@ def draw(cells: Cells, rows: list[str], file: Path) -> None:
 
 
 def tables() -> str:
-    """All tables of the page, of every cell there is."""
+    """All tables of the page, from every saved cell."""
     cells = _cells()
     rows = _rows(cells)
     shown = [table(cells, rows, "bleu"), table(cells, rows, "content_words"), limit_table(cells)]
@@ -188,7 +188,7 @@ def _cells() -> Cells:
 
 
 def _rows(cells: Cells) -> list[str]:
-    """Models in the order in which they were first measured."""
+    """Models, in the order of their first measurement."""
     return list(dict.fromkeys(name.rpartition(" ")[0] for name in cells))
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, from the scores in docs/results/: ours beside the paper's, then every data set.
+"""Make the tables of docs/results.md from the scores in docs/results/: one with the paper, then one for every data set.
 
 python docs/make_results.py
 """
@@ -12,10 +12,10 @@ from dpbart.evaluate.experiment.report import paper_tables
 from dpbart.evaluate.experiment.results import Result, read_results
 
 DOCS = Path(__file__).parent
-ORIGINAL = 0.0  # stands for no rewriting among the budgets
+ORIGINAL = 0.0  # in place of a budget: no rewriting
 BUDGETS = (ORIGINAL, math.inf, 2500.0, 1000.0, 750.0, 500.0, 250.0, 100.0, 50.0, 10.0)
 
-# Macro F1 of PR+ in Igamberdiev and Habernal 2023, as far as it is known here; their F1 of ATIS is a mean over batches.
+# Macro F1 of PR+ in Igamberdiev and Habernal 2023, as far as we know it; their F1 on ATIS is a mean over batches.
 PAPER = {
     "snips": {ORIGINAL: 0.98, 2500: 0.85, 1000: 0.80, 500: 0.65, 250: 0.60, 100: 0.05, 50: 0.05, 10: 0.05},
     "atis": {ORIGINAL: 0.89, 2500: 0.13, 1000: 0.13, 500: 0.08, 250: 0.08, 100: 0.06, 50: 0.06, 10: 0.07},
@@ -26,7 +26,7 @@ MODEL, CLASSIFIER = "mini-pr-plus", "linear"
 
 
 def beside_the_paper(results: list[Result]) -> str:
-    """PR+ with Gaussian noise, a pair of lines for each data set."""
+    """PR+ with Gaussian noise: two lines for each data set."""
     lines = ["| data | F1 of PR+ | original | ∞ | " + " | ".join(f"{b:,g}" for b in BUDGETS[2:]) + " |"]
     lines.append("|---" * (len(BUDGETS) + 2) + "|")
     for data, paper in PAPER.items():

@@ -1,9 +1,9 @@
-"""The tables of short trainings in docs/models.md: how wide a latent, and what of the training helps.
+"""Make the tables of short trainings in docs/models.md: how many columns to keep, and which techniques help.
 
     python docs/make_trials.py --corpus corpus/ --work work/
 
-For each trial the columns of `mini` that matter most are kept and trained under noise for the same few hundred steps;
-then the bits that the decoder still needs for a held-out text are measured. It goes on where it stopped.
+Each trial keeps the most important columns of `mini` and trains under noise for the same few hundred steps. It then
+measures the bits that the decoder still needs for a held-out text. Rerun the script to resume.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ EPSILONS = (100, 250, 500, 1000, 2500)
 
 
 def hard(kept: torch.Tensor) -> torch.Tensor:
-    """The clip's own gradient: none where it saturates."""
+    """The clip's own gradient, which is 0 where the clip saturates."""
     return kept.clamp(-noisy.BOUND, noisy.BOUND)
 
 
 def straight_through(kept: torch.Tensor) -> torch.Tensor:
-    """As if there were no clip."""
+    """The gradient as if there were no clip."""
     return kept + (hard(kept) - kept).detach()
 
 
 def leave_columns(bart: SplitBart, columns: Columns, ids: Ids, *, gain: float) -> None:
-    """As they are: each with its own mean and spread."""
+    """Leave each column its own mean and spread."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def pruned_at_once(base: Bundle, width: int) -> Bundle:
 
 
 def run(trial: Trial, files: tuple[CorpusFile, ...], steps: int, work: Path) -> Path:
-    """The folder of the trained model."""
+    """Train a model if needed, and return its folder."""
     out, training = work / trial.name, work / f"{trial.name}.training"
     if not out.is_dir():
         noisy.clip_with_gradient, noisy.spread_columns = trial.clip, trial.spread

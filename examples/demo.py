@@ -1,6 +1,6 @@
-"""Thirty made-up texts, rewritten under several budgets, side by side, with the privacy card of one.
+"""Rewrite thirty made-up texts at several budgets, show them side by side, and print one privacy card.
 
-Writes into the folder demo/. Everything is done by the `dpbart rewrite` command, as a user would.
+The demo calls the `dpbart rewrite` command, as a user would, and writes to the folder demo/.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path("demo")
-BUDGETS = ("2500", "1000", "500")  # epsilon; the first column shows the same path without noise
+BUDGETS = ("2500", "1000", "500")  # epsilon; another column shows the same path without noise
 SHOWN = 10
 TEXTS = """\
 I saw my doctor in Leeds on Tuesday about my knee.

@@ -30,14 +30,14 @@ def test_the_page_of_commands_is_current() -> None:
     assert (REPOSITORY / "docs" / "commands.md").read_text() == page, "run 'make docs'"
 
 
-def test_the_tables_of_results_are_of_the_scores_beside_them() -> None:
+def test_the_tables_of_results_match_the_saved_scores() -> None:
     shown = (REPOSITORY / "docs" / "results.md").read_text().splitlines()
     made = script_of_the_docs("make_results").tables().splitlines()
     assert len([line for line in made if line.startswith("| mini")]) > 10
     assert [line for line in made if line not in shown] == [], "run 'python docs/make_results.py'"
 
 
-def test_the_tables_of_models_are_of_the_scores_beside_them() -> None:
+def test_the_tables_of_models_match_the_saved_scores() -> None:
     shown = (REPOSITORY / "docs" / "models.md").read_text().splitlines()
     made = script_of_the_docs("make_models").tables().splitlines()
     assert len([line for line in made if line.startswith("| mini")]) > 5
@@ -70,6 +70,25 @@ def test_links_between_the_pages_lead_somewhere() -> None:
     for page in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_tests_and_scripts_that_a_page_names_exist() -> None:
+    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]
+    named = {
+        path
+        for page in pages
+        for path in re.findall(r"\b(?:tests|docs|benchmarks|examples)/[\w/]+\.\w+", page.read_text())
+    }
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
+
+
+def test_source_files_that_a_page_names_exist() -> None:
+    rooms = "privacy|channels|models|tables|rewrite|prepare|evaluate|cli"
+    pages = [page.read_text() for page in (REPOSITORY / "docs").glob("*.md")]
+    named = {path for page in pages for path in re.findall(rf"`((?:{rooms})/[\w/]+(?:\.py|/))`", page)}
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (REPOSITORY / "src" / "dpbart" / path).exists()] == []
 
 
 def test_no_page_has_a_gap_left_to_fill() -> None:

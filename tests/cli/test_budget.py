@@ -58,7 +58,7 @@ def test_no_text_gets_into_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path)
 def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "budgets.db"
     assert (
-        run("budget", "limit", ledger, 950).stdout == "Limit of everybody without a limit of their own: epsilon 950.\n"
+        run("budget", "limit", ledger, 950).stdout == "Limit for everybody without a limit of their own: epsilon 950.\n"
     )
     assert rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger).exit_code == 0
     content = ledger.read_bytes()
@@ -85,7 +85,7 @@ def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -
         "Own limits   0",
         "Most spent   500",
     ]
-    assert "3 texts by laplace, each epsilon 500, delta 0; tiny@" in shown[6]
+    assert "3 texts by laplace, each with epsilon 500, delta 0; tiny@" in shown[6]
     assert "Spent        0\n" in run("budget", "show", ledger, "--person", "zoe").stdout
 
 

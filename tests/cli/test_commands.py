@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_nothing_behind(
     monkeypatch.setattr(Rewriter, "_rewrite_batch", stopped)
     done = run("rewrite", notes, tmp_path / "out.csv", "-e", 500, "--model", tiny.folder)
     assert done.exit_code == 130
-    assert done.stderr.endswith("Interrupted. What was not finished was not written.\n")
+    assert done.stderr.endswith("Interrupted. Unfinished output was not written.\n")
     assert [file.name for file in tmp_path.iterdir()] == ["notes.csv"]
 
 

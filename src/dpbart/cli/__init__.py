@@ -1,4 +1,4 @@
-"""The command line: one file a command group. torch and transformers are imported inside commands only."""
+"""The command line: one file per command group. torch and transformers are imported only inside commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpbart.errors import DpbartError
 
 
 class Commands(click.Group):
-    """Turn our errors into one line on standard error and exit status 1, Ctrl-C into status 130."""
+    """Print our errors as one line on standard error and exit with status 1; exit with status 130 after Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -29,7 +29,7 @@ class Commands(click.Group):
         except DpbartError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
-            click.echo(f"\n{str(stopped) or 'Interrupted. What was not finished was not written.'}", err=True)
+            click.echo(f"\n{str(stopped) or 'Interrupted. Unfinished output was not written.'}", err=True)
             ctx.exit(130)
 
 
@@ -42,7 +42,7 @@ def cli() -> None:
         dpbart rewrite reviews.csv private.csv --epsilon 2500
         echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 2500
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave by the same door as an error: nothing half-written
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clean up as after an error: leave nothing half-written
 
 
 for command in (rewrite, budget, card, noise, models, prepare, datasets, evaluate, experiment):

@@ -1,4 +1,4 @@
-"""dpbart prepare adept: the LSTM baseline from public text."""
+"""dpbart prepare adept: train the LSTM baseline on public text."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SHORT = 12  # words
 @click.option(
     "--glove",
     type=click.Path(path_type=Path),
-    help="Word vectors to begin with, a word and its numbers a line: .txt, or .gz or .zst of it.",
+    help="Word vectors to start from, one word and its numbers per line: plain text, .gz or .zst.",
 )
-@click.option("--steps", type=int, default=20_000, show_default=True, help="Training steps; may be raised later.")
-@click.option("--batch-size", type=int, default=64, show_default=True, help="Texts in a step, over all devices.")
-@click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text.")
-@click.option("--vocabulary", type=int, default=20_000, show_default=True, help="Words of the vocabulary.")
-@click.option("--embedding", type=int, default=300, show_default=True, help="Numbers in the vector of a word.")
-@click.option("--hidden", type=int, default=512, show_default=True, help="Half of the latent: it is [h; c].")
+@click.option("--steps", type=int, default=20_000, show_default=True, help="Training steps; you may raise this later.")
+@click.option("--batch-size", type=int, default=64, show_default=True, help="Texts per step, over all devices.")
+@click.option("--length", type=int, default=20, show_default=True, help="Tokens per text.")
+@click.option("--vocabulary", type=int, default=20_000, show_default=True, help="Words in the vocabulary.")
+@click.option("--embedding", type=int, default=300, show_default=True, help="Size of a word vector.")
+@click.option("--hidden", type=int, default=512, show_default=True, help="Size of h and of c; the latent is [h; c].")
 @click.option("--clip", type=float, default=5.0, show_default=True, help="Bound on the L2 norm of the latent.")
-@click.option("--learning-rate", type=float, default=1e-3, show_default=True)
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Peak learning rate.")
 @seed_option
 @texts_option
 @json_option
@@ -52,9 +52,9 @@ def adept(
     texts: int,
     as_json: bool,
 ) -> None:
-    """Train ADePT from scratch: an LSTM that reads and one that writes, under the clip and without noise.
+    """Train ADePT from scratch: one LSTM reads, another writes. Training uses the clip but no noise.
 
-    Stop it at any time; the same command goes on from the last saved state (OUT.training).
+    You can stop at any time; the same command resumes from the last checkpoint (OUT.training).
 
     \b
         dpbart prepare adept --corpus corpus/ --out models/adept --glove glove.6B.300d.txt
@@ -79,7 +79,7 @@ def adept(
     training = out.with_name(out.name + ".training")
     trained = train_adept(files, recipe, glove, training)
     if trained is None:
-        return  # one of several processes: the first writes
+        return  # one of several processes; only the first writes
     bundle = write_adept(trained, training, files, recipe, glove, out)
     copies = Copier.load(bundle).copy(held_out, clip_of(bundle))
     figures = figures_of(copies)
@@ -88,17 +88,19 @@ def adept(
         click.echo(json.dumps(figures))
         return
     if glove is not None:
-        click.echo(f"{glove.name}: vectors of {trained.known_words:,} of {trained.model.config.vocab_size:,} words.")
+        click.echo(
+            f"{glove.name}: has vectors for {trained.known_words:,} of {trained.model.config.vocab_size:,} words."
+        )
     for name, each in figures.items():
         click.echo(
             f"{name.replace('_', ' ')}: BLEU {each['bleu']:.2f} on {each['held_out_texts']:,} held-out texts as the "
-            f"model reads them, {each['bleu_of_whole']:.2f} on the texts themselves (in any case); clip, no noise."
+            f"model reads them, {each['bleu_of_whole']:.2f} on the texts themselves (ignoring case); clip, no noise."
         )
     click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon 250 --model {out}")
 
 
 def figures_of(copies: Copies) -> dict[str, dict[str, float]]:
-    """Of all texts, and of the short ones if there are any."""
+    """Figures for all texts, and for the short ones if there are any."""
     parts = {"all_texts": copies, f"up_to_{SHORT}_words": copies.up_to(SHORT)}
     return {
         name: {

@@ -1,4 +1,4 @@
-"""dpbart budget: what people have spent, and how much they may."""
+"""dpbart budget: show what people have spent, and limit it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    """An id as `dpbart rewrite` compares it. An empty one is nobody's, and to a ledger it means everybody."""
+    """Strip an id, as `dpbart rewrite` does. Refuse an empty one: to a ledger, it would mean everybody."""
     if given is not None and not given.strip():
         from dpbart.errors import BadParameter
 
-        raise BadParameter("--person must name a person, got an empty id. Leave it out for everybody.")
+        raise BadParameter("--person must name a person, got an empty id. Omit it for everybody.")
     return None if given is None else given.strip()
 
 
 @click.group()
 def budget() -> None:
-    """Show and limit what people have spent, as a ledger has it."""
+    """Show what people have spent according to a ledger, and limit it."""
 
 
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
-@click.option("--person", callback=_person, help="Show one person: every run, and what is left.")
+@click.option("--person", callback=_person, help="Show one person: all runs, and the budget left.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(ledger: Path, person: str | None, as_json: bool) -> None:
-    """What a ledger holds: its runs and who has spent most, or all of one person.
+    """Show the runs in a ledger and who has spent most, or everything about one person.
 
     \b
         dpbart budget show budgets.db
@@ -52,7 +52,7 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' ').capitalize():<13}{'none' if value is None else value}")
     for run in runs if isinstance(runs, list) else []:
         click.echo(
-            f"  {run['last']}  run {run['run']}: {run['texts']:,} texts by {run['mechanism']}, each epsilon "
+            f"  {run['last']}  run {run['run']}: {run['texts']:,} texts by {run['mechanism']}, each with epsilon "
             f"{run['epsilon']}, delta {run['delta']}; {run['model']}"
         )
 
@@ -60,9 +60,11 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
 @click.argument("epsilon")
-@click.option("--person", callback=_person, help="For this person alone; everybody else by default.")
+@click.option(
+    "--person", callback=_person, help="Limit this person only; by default, everybody without a limit of their own."
+)
 def limit(ledger: Path, epsilon: str, person: str | None) -> None:
-    """Set the most EPSILON that a person may spend in all; 'none' takes the limit away.
+    """Set the total EPSILON that a person may spend; 'none' removes the limit.
 
     \b
         dpbart budget limit budgets.db 5000
@@ -81,7 +83,7 @@ def limit(ledger: Path, epsilon: str, person: str | None) -> None:
     with closing(Ledger(ledger, create=True)) as opened:
         opened.set_limit(most, EVERYBODY if person is None else person)
     whom = "everybody without a limit of their own" if person is None else repr(person)
-    click.echo(f"Limit of {whom}: {'none' if most is None else f'epsilon {epsilon}'}.")
+    click.echo(f"Limit for {whom}: {'none' if most is None else f'epsilon {epsilon}'}.")
 
 
 def _all(ledger: Ledger) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""dpbart card: check a privacy card."""
+"""dpbart card: verify a privacy card."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import click
 
 @click.group()
 def card() -> None:
-    """Check the privacy card of an output."""
+    """Verify the privacy card of an output."""
 
 
 @card.command()
 @click.argument("file", metavar="CARD", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), help="Public key (PEM) of whoever should have signed it.")
-@click.option("--output", type=click.Path(path_type=Path), help="The file that the card should belong to.")
+@click.option("--key", type=click.Path(path_type=Path), help="Public key (PEM) of the expected signer.")
+@click.option("--output", type=click.Path(path_type=Path), help="Output file that the card should describe.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None, as_json: bool) -> None:
-    """Check that the noise gives what is promised to a text and to a person, the signature, and the output; exit
-    status 1 if one fails.
+    """Check a card's arithmetic, signature and output file.
+
+    The arithmetic check computes whether the noise delivers the stated guarantee, for a text and for a person. The
+    exit status is 1 if a check fails.
 
     \b
         dpbart card verify private.csv.card.json --output private.csv --key public.pem

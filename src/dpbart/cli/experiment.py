@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpbart.cli.datasets import data_option, different_option
-from dpbart.cli.options import json_option
+from dpbart.cli.options import address_option, engine_option, json_option, workers_option
 
 if TYPE_CHECKING:
     from dpbart.evaluate.experiment.results import Result, Sample
@@ -31,13 +31,9 @@ def experiment() -> None:
     help="Folder for the results. Default: CONFIG-results in the current folder.",
 )
 @different_option
-@click.option(
-    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where to rewrite."
-)
-@click.option(
-    "--workers", type=int, help="Processes or Ray actors that rewrite, each with the model. Default: automatic."
-)
-@click.option("--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'. Default: Ray on this machine.")
+@engine_option
+@workers_option
+@address_option
 @json_option
 def run(
     config: str,

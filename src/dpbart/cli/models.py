@@ -1,4 +1,4 @@
-"""dpbart models: which models there are, what they are, and bringing one in."""
+"""dpbart models: list, show and import models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def models() -> None:
 @models.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_models(as_json: bool) -> None:
-    """The models that ship with the package.
+    """List the models that ship with the package.
 
     \b
         dpbart models list
@@ -41,7 +41,7 @@ def list_models(as_json: bool) -> None:
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(model: str, as_json: bool) -> None:
-    """The facts of one model: its clip, columns, public data, recipe and figures.
+    """Show a model's clip, columns, public data, recipe and figures.
 
     \b
         dpbart models show mini
@@ -53,30 +53,32 @@ def show(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(held))
         return
-    unset = {"kept": "all columns", "clip": "not chosen yet (dpbart prepare clip)"}
+    unset = {"kept": "all columns", "clip": "not chosen yet (run: dpbart prepare clip)"}
     for name, value in held.items():
         click.echo(f"{name:<12} {unset.get(name, 'none') if value is None else _line(value)}")
 
 
 @models.command("import")
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory to make.")
-@click.option("--base", help="For a BART: directory or hub id that gives config and tokenizer.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to create.")
+@click.option("--base", help="For a BART: directory or hub id that provides the config and the tokenizer.")
 @click.option(
     "--pruned",
     type=click.Path(path_type=Path),
     help="For a BART: the authors' file of pruned columns, such as k_prune_neurons_0_4.pt.",
 )
 @click.option(
-    "--clip", type=float, help="Bound; the paper's by default: 0.1 on each entry of a BART, 5 on an ADePT's L2 norm."
+    "--clip",
+    type=float,
+    help="Clip bound; by default the paper's: 0.1 on each entry for BART, 5 on the L2 norm for ADePT.",
 )
-@click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text (the paper's).")
+@click.option("--length", type=int, default=20, show_default=True, help="Tokens per text (the paper uses 20).")
 def import_model(
     source: Path, out: Path, base: str | None, pruned: Path | None, clip: float | None, length: int
 ) -> None:
-    """Bring in a checkpoint of the paper's authors, BART or ADePT, as a model directory.
+    """Import a BART or ADePT checkpoint of the paper's authors as a model directory.
 
-    An ADePT's word2idx.json (or vocab.npy) must stand beside it. Nothing is unpickled.
+    For ADePT, word2idx.json (or vocab.npy) must be next to the checkpoint. Nothing is unpickled.
 
     \b
         dpbart models import checkpoint.pt --base facebook/bart-base --pruned k_prune_neurons_0_4.pt --out models/pr

@@ -1,4 +1,4 @@
-"""dpbart noise: what a budget asks for, without a model."""
+"""dpbart noise: the noise that a budget requires, computed without a model."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 
 
 @click.command()
-@click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text.")
-@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
-@click.option("--length", type=int, default=20, show_default=True, help="Positions of the latent.")
-@click.option("--columns", type=int, default=768, show_default=True, help="Columns kept of each position.")
-@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry.")
-@click.option("--mechanism", type=click.Choice(["gaussian", "laplace"]), default="gaussian", show_default=True)
+@click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text; smaller is more private.")
+@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee.")
+@click.option("--length", type=int, default=20, show_default=True, help="Positions in the latent.")
+@click.option("--columns", type=int, default=768, show_default=True, help="Columns kept per position.")
+@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry of the latent.")
+@click.option("--mechanism", metavar="NAME", default="gaussian", show_default=True, help="gaussian or laplace.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, mechanism: str, as_json: bool) -> None:
-    """Show the noise that a budget asks for, and what a guesser learns.
+    """Show the noise that a budget requires, and how well an attacker can guess.
 
     \b
         dpbart noise --epsilon 500 --delta 1e-5 --length 20 --columns 182 --clip 0.1
@@ -62,7 +62,7 @@ def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, 
 
 
 def _percent(share: float) -> str:
-    """Near certainty is not given in digits: it is no longer a bound that helps.
+    """A share in per cent. Near certainty gets no digits: it is no longer a useful bound.
 
     >>> _percent(0.8413), _percent(0.99999999), _percent(1.0)
     ('84.1%', 'practically all', 'practically all')

@@ -1,4 +1,4 @@
-"""Options that several `dpbart prepare` commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,28 @@ corpus_option = click.option(
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="Public text, one a line: a .txt, .txt.gz or .txt.zst file, or a folder of them; may be repeated.",
+    help="Public text, one text per line: a .txt, .txt.gz or .txt.zst file, or a folder of such files. Repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Run on this machine, or on Ray.",
+)
+workers_option = click.option(
+    "--workers", type=int, help="Processes or Ray actors; each loads the model. Chosen automatically by default."
+)
+address_option = click.option(
+    "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; by default, start Ray on this machine."
+)
 texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
 
 
 def _with_a_name(context: click.Context, parameter: click.Parameter, out: Path) -> Path:
     if not out.name:
-        raise click.BadParameter(f"must be a directory with a name, got '{out}'. Training goes into NAME.training.")
+        raise click.BadParameter(f"must be a directory with a name, got '{out}'. Checkpoints go into NAME.training.")
     return out
 
 
@@ -29,8 +42,12 @@ out_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     callback=_with_a_name,
     required=True,
-    help="Model directory to make.",
+    help="Model directory to create.",
 )
 seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of training: public, and no part of any noise."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of the training. It is public and never used for private noise.",
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def prepare() -> None:
-    """Make a model from public text. Never give private text here: a model is published."""
+    """Make a model from public text. Never use private text: a model is public."""
 
 
 prepare.add_command(adept)
@@ -28,15 +28,15 @@ prepare.add_command(adept)
 @prepare.command()
 @corpus_option
 @out_option
-@click.option("--steps", type=int, default=8000, show_default=True, help="Training steps; may be raised later.")
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
-@click.option("--length", type=int, default=20, show_default=True, help="Tokens of a text.")
-@click.option("--vocabulary", type=int, default=12_000, show_default=True, help="Tokens of the vocabulary.")
-@click.option("--width", type=int, default=256, show_default=True, help="Columns of the latent.")
-@click.option("--layers", type=int, default=3, show_default=True, help="Layers of the encoder, and of the decoder.")
+@click.option("--steps", type=int, default=8000, show_default=True, help="Training steps; you may raise this later.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per step, over all devices.")
+@click.option("--length", type=int, default=20, show_default=True, help="Tokens per text.")
+@click.option("--vocabulary", type=int, default=12_000, show_default=True, help="Tokens in the vocabulary.")
+@click.option("--width", type=int, default=256, show_default=True, help="Columns in the latent.")
+@click.option("--layers", type=int, default=3, show_default=True, help="Layers in the encoder, and in the decoder.")
 @click.option("--heads", type=int, default=4, show_default=True, help="Attention heads.")
-@click.option("--learning-rate", type=float, default=1e-3, show_default=True)
-@click.option("--corrupted", type=float, default=0.25, show_default=True, help="Share of the texts shown corrupted.")
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Peak learning rate.")
+@click.option("--corrupted", type=float, default=0.25, show_default=True, help="Share of texts that are corrupted.")
 @seed_option
 @texts_option
 @json_option
@@ -58,7 +58,7 @@ def pretrain(
 ) -> None:
     """Train a tokenizer and a BART from scratch.
 
-    Stop it at any time; the same command goes on from the last saved state (OUT.training). On several GPUs:
+    You can stop at any time; the same command resumes from the last checkpoint (OUT.training). To use several GPUs:
     accelerate launch -m dpbart prepare pretrain ...
 
     \b
@@ -85,7 +85,7 @@ def pretrain(
     training = out.with_name(out.name + ".training")
     trained = pretrain(files, recipe, training)
     if trained is None:
-        return  # one of several processes: the first writes
+        return  # one of several processes; only the first writes
     bundle = write_bundle(trained, training / "tokenizer.json", files, recipe, out)
     bleu = Copier.load(bundle).copy(held_out, UNCLIPPED).bleu
     figures = {"held_out_texts": texts, "bleu_unclipped": round(bleu, 2)}
@@ -103,7 +103,7 @@ def pretrain(
     "--model",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     required=True,
-    help="Model directory; its dpbart.json gets the clip, and clip.png is drawn in it.",
+    help="Model directory. The clip goes into its dpbart.json, and a plot into clip.png.",
 )
 @corpus_option
 @texts_option
@@ -124,8 +124,8 @@ def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> No
     if not Accelerator().is_main_process:
         return  # only the main process measures and writes
     bundle = Bundle.at(model)
-    bundle.require_bart("its clip is part of its training. Train another with: dpbart prepare adept --clip")
-    bundle.require_before_noise("its clip is part of that training. Train another with: dpbart prepare noisy")
+    bundle.require_bart("its clip is part of its training. Train another model with: dpbart prepare adept --clip")
+    bundle.require_before_noise("its clip is part of that training. Train another model with: dpbart prepare noisy")
     choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
     draw_clip(choice, bundle.folder / "clip.png")
     figures = _clip_figures(choice, texts)
@@ -159,7 +159,7 @@ def _clip_figures(choice: ClipChoice, texts: int) -> dict[str, object]:
 def _require_apart(bundle: Bundle, out: Path) -> None:
     if out.resolve() == bundle.folder.resolve():
         raise BadParameter(
-            f"--out must be another directory than the model's own, got '{out}'. It would be overwritten."
+            f"--out must differ from the model's own directory, got '{out}'. The model would be overwritten."
         )
 
 
@@ -167,19 +167,25 @@ def _require_apart(bundle: Bundle, out: Path) -> None:
 @click.option("-m", "--model", required=True, help="Model to prune: bundled name, directory, or hub id.")
 @corpus_option
 @out_option
-@click.option("--rounds", type=int, default=6, show_default=True, help="Rounds of choosing and training.")
-@click.option("--steps", type=int, default=500, show_default=True, help="Training steps in a round.")
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
-@click.option("--learning-rate", type=float, default=5e-4, show_default=True)
+@click.option("--rounds", type=int, default=6, show_default=True, help="Rounds of pruning and training.")
+@click.option("--steps", type=int, default=500, show_default=True, help="Training steps per round.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per step, over all devices.")
+@click.option("--learning-rate", type=float, default=5e-4, show_default=True, help="Peak learning rate.")
 @click.option(
-    "--quantile", type=float, default=0.25, show_default=True, help="Of the kept columns, dropped in a round."
+    "--quantile", type=float, default=0.25, show_default=True, help="Share of the kept columns to drop per round."
 )
 @click.option(
-    "--by", type=click.Choice(["k", "v", "random"]), default="k", show_default=True, help="What to choose by."
+    "--by",
+    type=click.Choice(["k", "v", "random"]),
+    default="k",
+    show_default=True,
+    help="What to rank columns by: the K or V projection, or at random.",
 )
-@click.option("--layer", type=int, default=0, show_default=True, help="Decoder layer whose projection is read.")
-@click.option("--clip", type=float, help="Bound in training; twice the model's own by default (bart-base: 0.2).")
-@click.option("--round", "chosen", type=int, help="Rewrite with this round's columns; the last but one by default.")
+@click.option("--layer", type=int, default=0, show_default=True, help="Decoder layer to take the projection from.")
+@click.option(
+    "--clip", type=float, help="Clip bound during training; by default twice the model's own (bart-base: 0.2)."
+)
+@click.option("--round", "chosen", type=int, help="Keep the columns of this round; by default the last but one.")
 @seed_option
 @texts_option
 @json_option
@@ -202,7 +208,7 @@ def prune(
 ) -> None:
     """Prune a model's latent in rounds (DP-BART-PR).
 
-    Stop it at any time; the same command goes on from the last saved state (OUT.training).
+    You can stop at any time; the same command resumes from the last checkpoint (OUT.training).
 
     \b
         dpbart prepare prune --model mini --corpus corpus/ --out models/pr
@@ -251,12 +257,12 @@ def prune(
     type=(float, float),
     default=(10.0, 5000.0),
     show_default=True,
-    help="Budgets to train for, drawn anew for each text; twice the same for one budget.",
+    help="Budgets to train for, sampled per text. Pass the same number twice for one budget.",
 )
-@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee.")
+@click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee.")
 @click.option("--steps", type=int, default=8000, show_default=True, help="Training steps.")
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step, over all devices.")
-@click.option("--learning-rate", type=float, default=1e-3, show_default=True)
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per step, over all devices.")
+@click.option("--learning-rate", type=float, default=1e-3, show_default=True, help="Peak learning rate.")
 @seed_option
 def noisy(
     model: str,
@@ -271,7 +277,7 @@ def noisy(
 ) -> None:
     """Train a pruned model further under clip and noise (DP-BART-PR+).
 
-    Stop it at any time; the same command goes on from the last saved state (OUT.training).
+    You can stop at any time; the same command resumes from the last checkpoint (OUT.training).
 
     \b
         dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 5000

@@ -1,4 +1,4 @@
-"""dpbart rewrite: the main job."""
+"""dpbart rewrite: rewrite a file or standard input."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.options import address_option, engine_option, workers_option
 
 
 @click.command()
@@ -14,52 +15,56 @@ from dpbart import DEFAULT_MODEL
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-e", "--epsilon", type=float, help="Privacy budget of one text; smaller is more private.")
 @click.option(
-    "-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack of the guarantee, below 1/rows."
+    "-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee; must be below 1/rows."
 )
-@click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")
+@click.option(
+    "-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Model: a bundled name, a directory or a hub id."
+)
 @click.option(
     "--mechanism",
-    type=click.Choice(["response", "gaussian", "laplace", "none"]),
-    help="How a text is randomised; the model's own by default. 'none' is NOT PRIVATE.",
+    metavar="NAME",
+    help="response, gaussian, laplace, or none (NOT PRIVATE); by default the model's own.",
 )
-@click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
-@click.option("--label-column", help="Column that holds labels; needs --labels.")
+@click.option("--text-column", default="text", show_default=True, help="Column with the texts.")
+@click.option("--label-column", help="Column with the labels; requires --labels.")
 @click.option(
     "--labels",
     metavar="drop|public|randomize:E",
-    help="Drop the labels, release them as they are (on the card), or randomise them with an epsilon of their own.",
+    help="Drop the labels, release them unchanged (the card says so), or randomise them with their own epsilon E.",
 )
-@click.option("--label-set", metavar="A,B,...", help="The labels there can be, for randomize; public.")
-@click.option("--label-file", type=click.Path(path_type=Path), help="The same from a public file, one a line.")
-@click.option("--person-column", help="Column that names the person of each text; several texts of one are added up.")
-@click.option("--join-documents", is_flag=True, help="Join the texts of a person into one, under one epsilon.")
-@click.option("--id-column", help="Column that names each text in the ledger, where a text stands for itself.")
+@click.option("--label-set", metavar="A,B,...", help="All possible labels, for randomize; public.")
+@click.option(
+    "--label-file", type=click.Path(path_type=Path), help="The same, from a public file with one label per line."
+)
+@click.option("--person-column", help="Column that identifies the person; the texts of a person add up.")
+@click.option("--join-documents", is_flag=True, help="Join all texts of a person into one document under one epsilon.")
+@click.option("--id-column", help="Column that identifies each text in the ledger, if you do not count by person.")
 @click.option(
     "--missing-person",
     type=click.Choice(["refuse", "own"]),
     default="refuse",
     show_default=True,
-    help="A row without an id: refuse the file, or count it as a person of their own.",
+    help="If a row has no id: refuse the file, or count the row as a separate person.",
 )
-@click.option("--person-budget", type=float, help="Most epsilon that a person may have spent after this run.")
+@click.option("--person-budget", type=float, help="Total epsilon that a person may have spent after this run.")
 @click.option(
-    "--ledger", type=click.Path(path_type=Path), help="SQLite file that records who has spent what; made if not there."
+    "--ledger",
+    type=click.Path(path_type=Path),
+    help="SQLite file that records what each person has spent; created if missing.",
 )
-@click.option("--length", type=int, help="Tokens of a text that are read and written; the model's own by default.")
-@click.option("--beams", type=int, default=10, show_default=True, help="Width of the decoder's search.")
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts in a step.")
+@click.option("--length", type=int, help="Tokens to read and write per text; by default the model's own length.")
+@click.option("--beams", type=int, default=10, show_default=True, help="Beam width of the decoder.")
+@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per batch.")
+@engine_option
+@workers_option
+@address_option
 @click.option(
-    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where the work is done."
+    "--card", type=click.Path(path_type=Path), help="File for the privacy card (JSON); OUT.card.json by default."
 )
-@click.option("--workers", type=int, help="Processes or Ray actors, each with the model; what is worth it by default.")
-@click.option(
-    "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; a Ray on this machine by default."
-)
-@click.option("--card", type=click.Path(path_type=Path), help="The privacy card, JSON; OUT.card.json by default.")
 @click.option("--sign-key", type=click.Path(path_type=Path), help="Sign the card with this ed25519 private key (PEM).")
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run of OUT, if there is one.")
-@click.option("--replay-seed", type=int, help="NOT PRIVATE: noise from this seed, to test and to replay.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing output.")
+@click.option("--resume", is_flag=True, help="Resume an unfinished run of OUT, if there is one.")
+@click.option("--replay-seed", type=int, help="NOT PRIVATE: take the noise from this seed, for tests and replays.")
 def rewrite(
     source: Path,
     target: Path,
@@ -90,10 +95,10 @@ def rewrite(
     resume: bool,
     replay_seed: int | None,
 ) -> None:
-    """Rewrite the texts of IN into OUT, each under (epsilon, delta).
+    """Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).
 
-    IN and OUT end in .csv, .tsv, .jsonl, .parquet or .txt; "-" is standard input and output, one text a line.
-    Other columns are kept in order, as they are.
+    IN and OUT must end in .csv, .tsv, .jsonl, .parquet or .txt. Use "-" for standard input or output, with one text per
+    line. Other columns stay as they are.
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars

@@ -16,7 +16,7 @@ from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.clipping import Clip
-from dpbart.privacy.mechanisms import Gaussian, Laplace, Noised, NonPrivate, make_noise
+from dpbart.privacy.mechanisms import NOISES, Noised, make_noise
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
@@ -66,7 +66,7 @@ class LatentFamily:
     clip: Callable[[float], Clip]
     positions: Callable[[int], int]
     halves: Callable[[Bundle], Halves]
-    mechanisms: tuple[str, ...] = (Gaussian.name, Laplace.name, NonPrivate.name)
+    mechanisms: tuple[str, ...] = tuple(NOISES)  # the first is the default
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int

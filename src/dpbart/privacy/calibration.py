@@ -115,14 +115,19 @@ def gaussian_bits(*, sigma: float, sensitivity: float) -> float:
     return (sensitivity / sigma) ** 2 / 8 / math.log(2)
 
 
-def check_epsilon(epsilon: float | None) -> None:
+def given(epsilon: float | None) -> float:
+    """The budget, which must not be missing."""
+    if epsilon is None:
+        raise BadParameter("epsilon must be given, got none. Pass epsilon, such as 10; smaller is more private.")
+    return epsilon
+
+
+def check_epsilon(epsilon: float) -> None:
     """Refuse a budget that the mechanisms are not made for.
 
     Raises:
-        BadParameter: epsilon is missing, or not in [0.01, 100000].
+        BadParameter: epsilon is not in [0.01, 100000].
     """
-    if epsilon is None:
-        raise BadParameter("epsilon must be given, got none. Pass epsilon, such as 10; smaller is more private.")
     if not epsilon > 0:
         raise BadParameter(f"epsilon must be greater than 0, got {epsilon}.")
     least, most = EPSILONS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from dpbart.errors import BadParameter
 from dpbart.privacy.mechanisms.gaussian import Gaussian
@@ -14,6 +13,7 @@ from dpbart.privacy.mechanisms.response import Response
 
 __all__ = [
     "MECHANISMS",
+    "NOISES",
     "Gaussian",
     "Laplace",
     "Mechanism",
@@ -25,13 +25,8 @@ __all__ = [
     "make_noise",
 ]
 
-MECHANISMS: Mapping[str, type[Mechanism]] = {each.name: each for each in (Response, Gaussian, Laplace, NonPrivate)}
-
-_NOISES: Mapping[str, Callable[[Any, float], NoiseMechanism]] = {
-    Gaussian.name: Gaussian,
-    Laplace.name: lambda epsilon, _: Laplace(epsilon),
-    NonPrivate.name: lambda *_: NonPrivate(),
-}
+NOISES: Mapping[str, type[NoiseMechanism]] = {each.name: each for each in (Gaussian, Laplace, NonPrivate)}
+MECHANISMS: Mapping[str, type[Mechanism]] = {Response.name: Response, **NOISES}
 
 
 def known(name: str) -> type[Mechanism]:
@@ -60,6 +55,6 @@ def make_noise(name: str, *, epsilon: float | None, delta: float) -> NoiseMechan
     Laplace(epsilon=10)
     """
     known(name).check_budget(epsilon, delta)
-    if name not in _NOISES:
-        raise BadParameter(f"this model's mechanism must be one of {', '.join(_NOISES)}, got {name!r}.")
-    return _NOISES[name](epsilon, delta)
+    if name not in NOISES:
+        raise BadParameter(f"the mechanism of a real latent must be one of {', '.join(NOISES)}, got {name!r}.")
+    return NOISES[name].of(epsilon, delta)

@@ -18,6 +18,7 @@ from dpbart.privacy.calibration import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_sigma,
+    given,
 )
 from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
 from dpbart.privacy.decimals import exactly
@@ -81,10 +82,13 @@ class Gaussian:
         """The latent with normal noise, sealed."""
         return add_noise(self, clipped, NormalLaw(), entropy)
 
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float) -> Gaussian:
+        return cls(given(epsilon), delta)
+
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
-        check_epsilon(epsilon)
-        check_delta(delta)
+        Gaussian.of(epsilon, delta)
 
     @staticmethod
     def holds(stated: Stated, promised: Guarantee) -> bool:

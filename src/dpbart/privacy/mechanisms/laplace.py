@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
 
-from dpbart.privacy.calibration import check_delta, check_epsilon, laplace_scale
+from dpbart.privacy.calibration import check_delta, check_epsilon, given, laplace_scale
 from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
 from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
@@ -70,10 +70,14 @@ class Laplace:
         """The latent with Laplace noise, sealed."""
         return add_noise(self, clipped, LaplaceLaw(), entropy)
 
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float) -> Laplace:
+        check_delta(delta)  # unused, but a typing mistake is refused all the same
+        return cls(given(epsilon))
+
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
-        check_epsilon(epsilon)
-        check_delta(delta)  # unused, but a slip of the keyboard is refused all the same
+        Laplace.of(epsilon, delta)
 
     @staticmethod
     def holds(stated: Stated, promised: Guarantee) -> bool:

@@ -57,6 +57,10 @@ class NoiseMechanism(Mechanism, Protocol):
     norm: ClassVar[str]  # in which its sensitivity is measured: "L1" or "L2"
     scale_name: ClassVar[str]  # what its scale is called
 
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float) -> NoiseMechanism:
+        """The mechanism for a budget. Raises BadParameter where it cannot have it."""
+
     def noise_scale(self, sensitivity: Sensitivity) -> float:
         """Scale of the noise on every entry, in units of the latent."""
 

@@ -53,6 +53,11 @@ class NonPrivate:
         """The latent as it is, sealed with a guarantee of nothing."""
         return seal(clipped.values.astype(np.float32), self.facts(clipped.bounds))
 
+    @classmethod
+    def of(cls, epsilon: float | None, delta: float) -> NonPrivate:
+        cls.check_budget(epsilon, delta)
+        return cls()
+
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
         if epsilon is not None and epsilon != math.inf:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.calibration import check_delta, check_epsilon
+from dpbart.privacy.calibration import check_delta, check_epsilon, given
 from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts
@@ -117,8 +117,8 @@ class Response:
 
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
-        check_epsilon(epsilon)
-        check_delta(delta)  # unused, but a slip of the keyboard is refused all the same
+        check_epsilon(given(epsilon))
+        check_delta(delta)  # unused, but a typing mistake is refused all the same
 
     @staticmethod
     def holds(stated: Stated, promised: Guarantee) -> bool:
