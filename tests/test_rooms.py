@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpbart
+from dpbart.evaluate.classifiers import CLASSIFIERS
 from dpbart.models.families import FAMILIES
 from dpbart.privacy.mechanisms import MECHANISMS
 
@@ -97,6 +98,7 @@ def compared_strings(file: Path) -> set[str]:
 NAMES = {
     "privacy/mechanisms": set(MECHANISMS),
     "models": {*FAMILIES, *(variant for family in FAMILIES.values() for variant in family.variants)},
+    "evaluate/classifiers": set(CLASSIFIERS),
 }
 
 

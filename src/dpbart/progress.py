@@ -8,13 +8,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 SECONDS_BETWEEN_LINES = 30.0
+_shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None)  # a terminal has room for one
 
 
 @dataclass
@@ -25,6 +35,7 @@ class Bar:
     total: int | None
     unit: str
     shown: Progress | None
+    line: TaskID | None = None  # its own among the lines shown
     start: int = 0  # work that an earlier, interrupted run had done
     done: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -34,8 +45,8 @@ class Bar:
         self.done += amount
         now = time.monotonic()
         rate = (self.done - self.start) / max(now - self.began, 1e-9)
-        if self.shown is not None:
-            self.shown.update(self.shown.task_ids[0], completed=self.done, note=note, rate=f"{rate:,.1f} {self.unit}/s")
+        if self.shown is not None and self.line is not None:
+            self.shown.update(self.line, completed=self.done, note=note, rate=f"{rate:,.1f} {self.unit}/s")
         elif now - self.last_line >= SECONDS_BETWEEN_LINES or self.done == self.total:
             self.last_line = now
             print(self._line(rate, note), file=sys.stderr, flush=True)
@@ -48,8 +59,8 @@ class Bar:
 
 @contextmanager
 def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
-    """A bar over `total` pieces of work (None when their number is not known)."""
-    console = Console(stderr=True)
+    """A bar over `total` pieces of work (None when their number is not known). Inside another bar, a second line."""
+    console, outer = Console(stderr=True), _shown_now.get()
     if not console.is_terminal:
         yield Bar(title, total, unit, shown=None, start=start, done=start)
         return
@@ -62,6 +73,11 @@ def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Ite
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console) as shown:
-        shown.add_task(title, total=total, completed=start, note="", rate="")
-        yield Bar(title, total, unit, shown=shown, start=start, done=start)
+    with Progress(*columns, console=console) if outer is None else nullcontext(outer) as shown:
+        line, before = shown.add_task(title, total=total, completed=start, note="", rate=""), _shown_now.set(shown)
+        try:
+            yield Bar(title, total, unit, shown=shown, line=line, start=start, done=start)
+        finally:
+            _shown_now.reset(before)
+            if outer is not None:
+                shown.remove_task(line)

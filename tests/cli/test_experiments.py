@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpbart.cli import cli
+from dpbart.evaluate.experiment import rewriting
 from dpbart.models.bundle import Bundle
 
 
@@ -72,7 +73,7 @@ def test_bleu_comes_with_its_signature(fruit: Path) -> None:
 def test_bleu_of_files_that_do_not_pair_is_refused(fruit: Path) -> None:
     done = run("evaluate", "bleu", fruit / "train.csv", fruit / "test.csv")
     assert done.exit_code == 1
-    assert "must have the same rows, got 36 in" in done.stderr
+    assert "must have the same number of rows, got 36 in" in done.stderr
 
 
 def test_downstream_prints_f1_and_its_controls(fruit: Path) -> None:
@@ -104,7 +105,7 @@ def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> N
     )
     out = fruit / "out"
     done = run("experiment", "run", config, "--data", fruit, "--out", out)
-    assert done.exit_code == 1  # one model is not there
+    assert done.exit_code == 1  # one model does not exist
     assert done.stdout == f"2 results in {out / 'results.csv'}, 1 failed.\n"
     assert f"Failed: fruit {fruit}/none gaussian 500: NotPrepared: no model named" in done.stderr
     table = run("experiment", "table", out)
@@ -112,8 +113,51 @@ def test_an_experiment_is_run_tabled_and_plotted(tiny: Bundle, fruit: Path) -> N
     assert run("experiment", "table", out, "--latex").stdout.startswith("\\begin{table}\n")
     assert run("experiment", "table", out, "--samples").stdout.startswith("### fruit: number 0 has the apple\n")
     assert len(json.loads(run("experiment", "table", out, "--json").stdout)) == 3
-    assert run("experiment", "plot", out).stdout == f"Drawn to {out / 'figure.png'}.\n"
+    assert run("experiment", "plot", out).stdout == f"Written to {out / 'figure.png'}.\n"
     assert (out / "figure.png").is_file()
+
+
+def small_experiment(folder: Path, model: Path) -> Path:
+    config = folder / "small.toml"
+    config.write_text(
+        f'models = ["{model}"]\nlength = 12\nbeams = 1\n'
+        '[[mechanisms]]\nname = "gaussian"\nepsilons = [500]\n'
+        '[[data]]\nname = "fruit"\ndelta = 1e-3\n[[classifiers]]\nkind = "linear"\nname = "linear"\n'
+    )
+    return config
+
+
+def test_an_experiment_rewrites_with_the_workers_it_was_given(tiny: Bundle, fruit: Path) -> None:
+    config = small_experiment(fruit, tiny.folder)
+    done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out", "--workers", 2)
+    assert done.exit_code == 0, done.stderr
+    (card,) = (fruit / "out" / "rewritten").glob("*.card.json")
+    assert json.loads(card.read_text())["run"]["engine"] == "local, in 2 processes"
+
+
+def test_an_experiment_passes_its_engine_to_the_job(tiny: Bundle, fruit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, object] = {}
+
+    def watch(request: object, settings: object, **engine: object) -> None:
+        seen.update(engine)
+        raise RuntimeError("seen")
+
+    monkeypatch.setattr(rewriting, "rewrite_file", watch)
+    where = ("--engine", "ray", "--workers", 3, "--address", "10.0.0.5:6379")
+    run("experiment", "run", small_experiment(fruit, tiny.folder), "--data", fruit, "--out", fruit / "out", *where)
+    assert seen == {"engine": "ray", "workers": 3, "address": "10.0.0.5:6379"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [(("--address", "10.0.0.5:6379"), "Pass --engine ray with it"), (("--workers", 0), "workers must be at least 1")],
+)
+def test_an_engine_that_cannot_work_is_refused_before_any_work(
+    tiny: Bundle, fruit: Path, wrong: tuple[object, ...], message: str
+) -> None:
+    config = small_experiment(fruit, tiny.folder)
+    done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out", *wrong)
+    assert (done.exit_code, message in done.stderr, (fruit / "out").exists()) == (1, True, False)
 
 
 def test_json_has_no_infinity() -> None:
@@ -138,7 +182,7 @@ def test_an_experiment_names_labels_that_do_not_fit(fruit: Path) -> None:
         '[[classifiers]]\nkind = "linear"\nname = "linear"\n'
     )
     done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out")
-    assert "fruit: in test but not in train, so never right: pear.\n" in done.stderr
+    assert "fruit: in test but not in train, so never predicted: pear.\n" in done.stderr
     assert "fruit: in train but not in test, so without an F1: plum.\n" in done.stderr
 
 

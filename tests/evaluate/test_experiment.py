@@ -1,4 +1,4 @@
-"""An experiment through the whole path, with a tiny model: nothing twice, nothing leaked, failures recorded."""
+"""A whole experiment with a tiny model: three settings, nothing leaked, failures recorded."""
 
 from __future__ import annotations
 
@@ -11,94 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate.classifiers.encoder import Labelling
+from dpbart.evaluate.classifiers.classifier import Prediction
 from dpbart.evaluate.classifiers.linear import LinearClassifier
-from dpbart.evaluate.data.parts import Labelled, Part, write_parts
-from dpbart.evaluate.experiment import rewriting
-from dpbart.evaluate.experiment.experiment import Experiment, Task
-from dpbart.evaluate.experiment.plan import Plan, read_plan
-from dpbart.evaluate.experiment.results import Result, read_results, read_samples
+from dpbart.evaluate.experiment.experiment import Experiment
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan
+from dpbart.evaluate.experiment.plan_file import read_plan
+from dpbart.evaluate.experiment.results import read_results, read_samples
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from tests.evaluate.fruit_experiment import Trained, run, write_fruit, written_plan
 
-CONFIG = """
-models = [{models}]
-length = 12
-beams = 1
-batch_size = 16
-[[mechanisms]]
-name = "gaussian"
-epsilons = [500, inf]
-[[data]]
-name = "fruit"
-delta = 1e-3
-[[classifiers]]
-kind = "linear"
-name = "linear"
-"""
-
-
-def made_up(label: str, number: int) -> str:
-    """A text that a classifier can tell by one word: `apple` or `boat`."""
-    return f"the {'nurse' if number % 2 else 'baker'} number {number} sold the {label}"
-
-
-def write_table(file: Path, train: int = 24, valid: int = 8, test: int = 12) -> None:
-    """Parquet with split, label, text: two labels, told by one word."""
-    rows, number = [], 0
-    for part, count in (("train", train), ("valid", valid), ("test", test)):
-        for _ in range(count):
-            label = ("apple", "boat")[number % 2]
-            rows.append((part, Labelled(label, made_up(label, number))))
-            number += 1
-    write_parts(file, rows)
-
-
-@pytest.fixture(autouse=True)
-def fruit(tmp_path: Path) -> None:
-    write_table(tmp_path / "fruit.parquet")
-
-
-@pytest.fixture
-def plan(tiny: Bundle, tmp_path: Path) -> Plan:
-    return written_plan(tmp_path, f'"{tiny.folder}"')
-
-
-def written_plan(folder: Path, models: str, more: str = "") -> Plan:
-    (folder / "plan.toml").write_text(CONFIG.format(models=models) + more)
-    return read_plan(str(folder / "plan.toml"))
-
-
-def run(plan: Plan, folder: Path) -> list[Result]:
-    return Experiment.prepare(Task(plan, folder, folder / "out")).run()
-
-
-@pytest.fixture
-def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many texts each call of the rewriter had."""
-    calls: list[int] = []
-    real = Rewriter.rewrite
-
-    def watch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        calls.append(len(texts))
-        return real(self, texts)
-
-    monkeypatch.setattr(Rewriter, "rewrite", watch)
-    return calls
-
-
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Part, Part, tuple[str, ...]]]:
-    """What the classifier was given, call by call."""
-    calls: list[tuple[Part, Part, tuple[str, ...]]] = []
-    real = LinearClassifier.label
-
-    def watch(self: LinearClassifier, train: Part, valid: Part, texts: Sequence[str]) -> Labelling:
-        calls.append((train, valid, tuple(texts)))
-        return real(self, train, valid, texts)
-
-    monkeypatch.setattr(LinearClassifier, "label", watch)
-    return calls
+pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk", "fruit")
 
 
 def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
@@ -109,7 +32,7 @@ def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
         ("rewrite-dp", 500),
     ]
     original, no_dp, dp = results
-    assert original.f1_mean == 1  # told by one word
+    assert original.f1_mean == 1  # one word gives it away
     assert original.shuffled_f1 is not None
     assert original.shuffled_f1 < 0.9  # the control: the labels say nothing of the texts
     assert original.bleu is None
@@ -129,9 +52,7 @@ def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> N
     assert samples[0].original == "the baker number 0 sold the apple"
 
 
-def test_a_classifier_never_sees_an_original_train_text(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
-) -> None:
+def test_a_classifier_never_sees_an_original_train_text(plan: Plan, tmp_path: Path, trained: Trained) -> None:
     run(plan, tmp_path)
     held = pq.read_table(tmp_path / "fruit.parquet").to_pylist()
     secret = {row["text"] for row in held if row["split"] in ("train", "valid")}
@@ -144,9 +65,7 @@ def test_a_classifier_never_sees_an_original_train_text(
         assert texts == test  # the original ones, whole and in order
 
 
-def test_the_control_has_other_labels_in_both_parts(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]]
-) -> None:
+def test_the_control_has_other_labels_in_both_parts(plan: Plan, tmp_path: Path, trained: Trained) -> None:
     run(plan, tmp_path)
     real, control = trained[:2]
     for part, shuffled in zip(real[:2], control[:2], strict=True):  # train, valid
@@ -167,69 +86,6 @@ def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
         assert (result.content_words, result.verbatim) == (1, 1)
 
 
-def test_a_second_run_computes_nothing(
-    plan: Plan, tmp_path: Path, rewritten: list[int], trained: list[tuple[Part, Part, tuple[str, ...]]]
-) -> None:
-    first = run(plan, tmp_path)
-    assert (rewritten, len(trained)) == ([32, 32], 6)
-    assert run(plan, tmp_path) == first
-    assert (rewritten, len(trained)) == ([32, 32], 6)
-
-
-def test_a_stopped_rewriting_goes_on_with_the_next_piece(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rewriting, "PIECE", 10)  # 32 texts: 10, 10, 10, 2
-    calls: list[int] = []
-    real = Rewriter.rewrite
-
-    def stop_at_the_third(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        calls.append(len(texts))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(self, texts)
-
-    monkeypatch.setattr(Rewriter, "rewrite", stop_at_the_third)
-    with pytest.raises(KeyboardInterrupt):
-        run(plan, tmp_path)
-    results = run(plan, tmp_path)
-    assert calls == [10, 10, 10, 10, 2, 10, 10, 10, 2]  # the third again, the first two not
-    assert {r.error for r in results} == {None}
-    assert [file for file in (tmp_path / "out" / "rewritten").iterdir() if file.is_dir()] == []
-
-
-def test_another_recipe_is_another_cell(
-    plan: Plan,
-    tmp_path: Path,
-    rewritten: list[int],
-    trained: list[tuple[Part, Part, tuple[str, ...]]],
-) -> None:
-    run(plan, tmp_path)
-    write_table(tmp_path / "fruit.parquet", train=26)
-    run(plan, tmp_path)
-    assert rewritten == [32, 32, 34, 34]
-    assert len(trained) == 12
-
-
-def test_a_lost_file_is_made_anew(plan: Plan, tmp_path: Path, rewritten: list[int]) -> None:
-    run(plan, tmp_path)
-    next((tmp_path / "out" / "rewritten").glob("*.parquet")).unlink()
-    run(plan, tmp_path)
-    assert rewritten == [32, 32, 32]
-
-
-@pytest.mark.parametrize("lost", ["rewritten/*.parquet", "cells/*.json"])
-def test_texts_that_are_drawn_anew_are_learned_anew(
-    plan: Plan, tmp_path: Path, trained: list[tuple[Part, Part, tuple[str, ...]]], lost: str
-) -> None:
-    run(plan, tmp_path)
-    assert len(trained) == 6
-    file = next(f for f in (tmp_path / "out").glob(lost) if lost[0] == "r" or '"kind": "rewriting"' in f.read_text())
-    file.unlink()
-    run(plan, tmp_path)
-    assert len(trained) == 8  # a training and its control; the other rewriting and the original stay
-
-
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_path: Path) -> None:
     plan = written_plan(tmp_path, f'"{tmp_path}/no-such-model", "{tiny.folder}"')
     results = run(plan, tmp_path)
@@ -242,11 +98,11 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tiny: Bundle, tmp_pa
 def test_a_training_that_fails_is_recorded_and_tried_again(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> Labelling:
+    def broken(*_: object) -> Prediction:
         raise RuntimeError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LinearClassifier, "label", broken)
+        patch.setattr(LinearClassifier, "predict", broken)
         assert {r.error for r in run(plan, tmp_path)} == {"RuntimeError: no memory"}
     assert any('"error": "RuntimeError: no memory"' in f.read_text() for f in (tmp_path / "out" / "cells").iterdir())
     assert {r.error for r in run(plan, tmp_path)} == {None}
@@ -280,10 +136,10 @@ epsilons = [inf]
 
 def test_other_data_than_the_papers_stop_before_any_work(tiny: Bundle, tmp_path: Path) -> None:
     plan = written_plan(tmp_path, f'"{tiny.folder}"')
-    write_table(tmp_path / "snips.parquet")
+    write_fruit(tmp_path / "snips.parquet")
     (tmp_path / "plan.toml").write_text((tmp_path / "plan.toml").read_text().replace("fruit", "snips"))
     plan = read_plan(str(tmp_path / "plan.toml"))
     with pytest.raises(BadTable, match="not the paper's 'snips'"):
         run(plan, tmp_path)
     assert not (tmp_path / "out").exists()
-    Experiment.prepare(Task(plan, tmp_path, tmp_path / "out", allow_different=True))
+    Experiment.prepare(ExperimentRequest(plan, tmp_path, tmp_path / "out", allow_different=True))

@@ -1,4 +1,4 @@
-"""What an experiment's file may say, and what is said of one that is wrong."""
+"""Experiment files: what they may contain, and the messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.experiment.plan import PRESETS, preset_names, read_plan
+from dpbart.evaluate.classifiers.encoder import EncoderClassifier
+from dpbart.evaluate.experiment.plan_file import PRESETS, preset_names, read_plan
 
 PLAN = """
 models = ["mini"]
@@ -33,11 +34,11 @@ def plan_file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("beams = 1", "beam = 1", "has a key that is not known: beam. Known: name, models,"),
+        ("beams = 1", "beam = 1", "has an unknown key: beam. Known keys: name, models,"),
         ('kind = "linear"', 'kind = "forest"', "must be one of encoder, linear, got 'forest'"),
         ('kind = "linear"\n', "", r"\[\[classifiers\]\] of .* lacks kind"),
         ("epsilons = [500, inf]", "epsilons = [-1]", "epsilon must be greater than 0"),
-        ("epsilons = [500, inf]", "epsilons = 5", "value of the wrong type"),
+        ("epsilons = [500, inf]", "epsilons = 5", "wrong type"),
         (
             "epsilons = [500, inf]",
             'epsilons = ["much"]',
@@ -47,17 +48,25 @@ def plan_file(tmp_path: Path) -> Path:
         ("beams = 1", "beams = 0", "beams of the experiment must be at least 1, got 0"),
         ("delta = 1e-3", "delta = 1", "delta of 'fruit' must be at least 0 and below 1"),
         ("delta = 1e-3", "delta = 1e-3\ntrain = 1.5", r"'train' in \[\[data\]\] .* must be int \| None, got 1.5"),
-        ('name = "linear"', 'name = "linear"\nseeds = 3', "'seeds' in .* wrong type"),
-        ('name = "linear"', 'name = "linear"\nseeds = [1, 1]', r"must differ, got \[1, 1\]"),
-        ('name = "linear"', 'name = "linear"\nepochs = 0', "epochs of the classifier 'linear' must be at least 1"),
-        ('name = "linear"', 'name = "linear"\nlearning_rates = [0]', "must be above 0, got 0"),
-        ('name = "linear"', 'name = "linear"\nmechanisms = ["laplac"]', "names 'laplac', which the experiment has"),
-        ('name = "gaussian"', 'name = "none"', "mechanism must be one of gaussian, laplace"),
+        ('kind = "linear"', 'kind = "encoder"\nseeds = 3', "'seeds' in .* wrong type"),
+        ('kind = "linear"', 'kind = "encoder"\nseeds = [1, 1]', r"seeds must differ, got \[1, 1\]"),
+        (
+            'kind = "linear"',
+            'kind = "encoder"\nepochs = 0',
+            "the classifier 'linear': epochs must be at least 1, got 0",
+        ),
+        ('kind = "linear"', 'kind = "encoder"\nlearning_rates = [0]', "learning rate must be greater than 0, got 0"),
+        (
+            'name = "linear"',
+            'name = "linear"\nmechanisms = ["laplac"]',
+            "names 'laplac', which is not in the experiment",
+        ),
+        ('name = "gaussian"', 'name = "none"', "epsilon must be left out with the mechanism 'none'"),
         ("delta = 1e-3", "delta = 1e-3\ntrain = 0", "train of 'fruit' must be at least 1 text"),
         ("[[data]]", "[data]", "must be tables"),
         ("models =", "models", "is not TOML"),
-        ('name = "linear"', 'name = "linear"\ndata = ["pears"]', "names 'pears', which the experiment has not"),
-        ('name = "linear"', 'name = "linear"\nsettings = ["dp"]', "must be of original, rewrite-no-dp, rewrite-dp"),
+        ('name = "linear"', 'name = "linear"\ndata = ["pears"]', "names 'pears', which is not in the experiment"),
+        ('name = "linear"', 'name = "linear"\nsettings = ["dp"]', "must be among original, rewrite-no-dp, rewrite-dp"),
     ],
 )
 def test_what_is_wrong_is_named(plan_file: Path, before: str, after: str, message: str) -> None:
@@ -67,15 +76,22 @@ def test_what_is_wrong_is_named(plan_file: Path, before: str, after: str, messag
         read_plan(str(plan_file))
 
 
+def test_a_setting_of_another_classifier_has_no_effect(plan_file: Path) -> None:
+    plan_file.write_text(PLAN + "epochs = 3\n")
+    with_epochs = read_plan(str(plan_file))
+    plan_file.write_text(PLAN)
+    assert with_epochs == read_plan(str(plan_file))
+
+
 @pytest.mark.parametrize("settings", [["original"], ["rewrite-no-dp", "rewrite-dp"]])
 def test_a_classifier_can_be_kept_to_some_settings(plan_file: Path, settings: list[str]) -> None:
     plan_file.write_text(PLAN.replace('name = "linear"', f'name = "linear"\nsettings = {settings}'))
-    told = read_plan(str(plan_file))
-    assert [each.name for each in told.settings() if told.classifiers[0].judges(each)] == settings
+    plan = read_plan(str(plan_file))
+    assert [each.name for each in plan.settings() if plan.classifiers[0].scope.covers(each)] == settings
 
 
-def test_a_plan_that_is_not_there_lists_the_presets() -> None:
-    with pytest.raises(BadParameter, match="Give a TOML file, or one of mini, paper"):
+def test_a_plan_that_does_not_exist_lists_the_presets() -> None:
+    with pytest.raises(BadParameter, match="Pass a TOML file, or one of mini, paper"):
         read_plan("maxi")
 
 
@@ -99,4 +115,6 @@ def test_the_paper_has_the_papers_settings() -> None:
         "amazon": 1e-7,
     }
     (bert,) = plan.classifiers
-    assert (plan.length, plan.beams, bert.epochs, bert.patience, len(bert.seeds)) == (20, 10, 50, 5, 3)
+    encoder = bert.classifier
+    assert isinstance(encoder, EncoderClassifier)
+    assert (plan.length, plan.beams, encoder.epochs, encoder.patience, len(encoder.seeds)) == (20, 10, 50, 5, 3)

@@ -62,7 +62,9 @@ def test_models_that_end_alike_have_a_line_each() -> None:
 def test_latex_takes_any_label() -> None:
     results = [replace(each, unseen=r"a_$^~{b}\|<%") for each in read_results(STORED)]
     written = paper_tables(results)[0].as_latex()
-    assert r"right: a\_\$\textasciicircum{}\textasciitilde{}\{b\}\textbackslash{}\textbar{}\textless{}\%." in written
+    assert (
+        r"predicted: a\_\$\textasciicircum{}\textasciitilde{}\{b\}\textbackslash{}\textbar{}\textless{}\%." in written
+    )
 
 
 def test_the_beam_is_said_in_the_table() -> None:
@@ -112,7 +114,7 @@ def test_what_is_drawn_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-def test_a_figure_of_a_classifier_that_is_not_there_names_those_that_are() -> None:
+def test_a_figure_of_a_classifier_that_does_not_exist_names_those_that_are() -> None:
     with pytest.raises(BadParameter, match="must be one of mini encoder, linear, got 'forest'"):
         panels(read_results(STORED), "forest")
 
@@ -129,13 +131,13 @@ def test_a_figure_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"junk", None])
 def test_damaged_results_are_one_line(tmp_path: Path, content: bytes | None) -> None:
     (tmp_path / "results.parquet").write_bytes(content or (STORED / "samples.parquet").read_bytes())
-    with pytest.raises(BadTable, match="results.parquet' is damaged, or not of an experiment"):
+    with pytest.raises(BadTable, match="results.parquet' is damaged, or not from an experiment"):
         read_results(tmp_path)
 
 
 def test_nothing_rewritten_is_no_figure() -> None:
     originals = [each for each in read_results(STORED) if each.setting == "original"]
-    with pytest.raises(BadParameter, match="needs a rewriting"):
+    with pytest.raises(BadParameter, match="needs results of"):
         panels(originals)
 
 

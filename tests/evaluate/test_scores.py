@@ -18,7 +18,7 @@ def test_macro_f1_known_by_hand() -> None:
     assert found.accuracy == pytest.approx(3 / 6)
 
 
-def test_the_mean_is_over_the_labels_of_the_test_part() -> None:
+def test_the_mean_is_over_the_labels_of_the_test_set() -> None:
     # A label that only the classifier names is no class of its own: its victims lose recall, once.
     assert score(["a", "a"], ["a", "z"]).macro_f1 == pytest.approx(2 / 3)
 
@@ -30,7 +30,7 @@ def test_the_majority_guess_on_atis_is_0_041() -> None:
     assert found.macro_f1 == pytest.approx(0.041, abs=5e-4)
 
 
-def test_predictions_come_one_a_text() -> None:
+def test_predictions_come_one_per_text() -> None:
     with pytest.raises(BadParameter, match="got 1 for 2 texts"):
         score(["a", "b"], ["a"])
 

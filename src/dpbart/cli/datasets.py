@@ -1,4 +1,4 @@
-"""dpbart datasets: the labelled sets that an evaluation rests on."""
+"""dpbart datasets: the labelled data sets for evaluation."""
 
 from __future__ import annotations
 
@@ -7,35 +7,37 @@ from pathlib import Path
 
 import click
 
+from dpbart.cli.options import json_option
+
 data_option = click.option(
     "--data",
     "folder",
     type=click.Path(path_type=Path),
-    help="Folder of data sets; DPBART_DATA in the environment by default.",
+    help="Folder of data sets. Default: the environment variable DPBART_DATA.",
 )
 different_option = click.option(
-    "--allow-different", is_flag=True, help="Go on with a data set whose counts are not the paper's."
+    "--allow-different", is_flag=True, help="Accept a data set with other counts than the paper's."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def datasets() -> None:
-    """List, show and prepare labelled data sets. Their texts are never part of dpbart."""
+    """List, show and prepare labelled data sets. dpbart itself contains no texts."""
 
 
 @datasets.command("list")
 @data_option
 @json_option
 def list_datasets(folder: Path | None, as_json: bool) -> None:
-    """The paper's five data sets, their counts, and whether they are in your folder.
+    """List the paper's five data sets, their counts, and whether your folder has them.
 
     \b
         dpbart datasets list --data data/
     """
     import os
 
-    from dpbart.evaluate.data.datasets import ENVIRONMENT, KNOWN, data_folder, find_data
+    from dpbart.evaluate.data.known import KNOWN
+    from dpbart.evaluate.data.loading import ENVIRONMENT, data_folder, find_data
 
     asked = data_folder(folder) if folder is not None or os.environ.get(ENVIRONMENT) else None
     found = {name: find_data(name, asked) if asked else None for name in KNOWN}
@@ -70,14 +72,15 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
 @different_option
 @json_option
 def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -> None:
-    """Counts, labels and checksum of a data set, and what differs from the paper's.
+    """Show the counts, labels and checksum of a data set, and how it differs from the paper's.
 
-    NAME is one of the paper's, or that of your own file in the folder.
+    NAME is one of the paper's data sets, or your own file in the folder.
 
     \b
         dpbart datasets show snips --data data/
     """
-    from dpbart.evaluate.data.datasets import KNOWN, data_folder, load_data
+    from dpbart.evaluate.data.known import KNOWN
+    from dpbart.evaluate.data.loading import data_folder, load_data
 
     data = load_data(name, data_folder(folder), allow_different=True)
     known = KNOWN.get(name)
@@ -87,7 +90,7 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
         held = {
             "name": name,
             "checksum": data.checksum,
-            "texts": {part: sum(labels.values()) for part, labels in counts.items()},
+            "texts": {split: sum(labels.values()) for split, labels in counts.items()},
             "labels": counts,
             "unseen": data.unseen,
             "untested": data.untested,
@@ -96,9 +99,9 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
         click.echo(json.dumps(held))
     else:
         click.echo(f"Checksum   {data.checksum} (SHA-256 of every split, label and text)")
-        for part, labels in counts.items():
+        for split, labels in counts.items():
             listed = ", ".join(f"{label} {n:,}" for label, n in labels.most_common())
-            click.echo(f"{part:<10} {sum(labels.values()):,} texts, {len(labels)} labels: {listed}")
+            click.echo(f"{split:<10} {sum(labels.values()):,} texts, {len(labels)} labels: {listed}")
         if data.unseen:
             click.echo(f"Unseen     in test but not in train: {', '.join(data.unseen)}")
         if data.untested:
@@ -111,11 +114,11 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
 @click.argument("kind", type=click.Choice(["atis", "snips", "imdb", "drugs", "amazon", "own"]))
 @click.argument("source", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Parquet file to make: split, label, text.")
-@click.option("--text-column", default="text", show_default=True, help="Of your own file.")
-@click.option("--label-column", default="label", show_default=True, help="Of your own file.")
-@click.option("--longest", type=int, help="Of your own file: leave out texts of more words than this.")
-@click.option("--balance", is_flag=True, help="Of your own file: as many texts of every label as of the rarest.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the parts and of the balancing.")
+@click.option("--text-column", default="text", show_default=True, help="Column with the texts of your own file.")
+@click.option("--label-column", default="label", show_default=True, help="Column with the labels of your own file.")
+@click.option("--longest", type=int, help="Your own file: leave out texts with more words than this.")
+@click.option("--balance", is_flag=True, help="Your own file: keep as many texts of every label as of the rarest.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for splitting and balancing.")
 @different_option
 @json_option
 def prepare(
@@ -130,7 +133,7 @@ def prepare(
     allow_different: bool,
     as_json: bool,
 ) -> None:
-    """Make one Parquet file of a data set: of the paper's in their original formats, or of your own.
+    """Make one Parquet file from a data set: one of the paper's in its original format, or your own.
 
     \b
     atis, snips  a folder with train, valid and test, each with seq.in and label
@@ -151,6 +154,6 @@ def prepare(
     if as_json:
         click.echo(json.dumps({"out": str(out), "labels": counts}))
         return
-    for part, labels in counts.items():
-        click.echo(f"{part:<6} {sum(labels.values()):,} texts: {', '.join(f'{k} {v:,}' for k, v in labels.items())}")
+    for split, labels in counts.items():
+        click.echo(f"{split:<6} {sum(labels.values()):,} texts: {', '.join(f'{k} {v:,}' for k, v in labels.items())}")
     click.echo(f"Written to {out}.")

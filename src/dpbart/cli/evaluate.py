@@ -1,19 +1,25 @@
-"""dpbart evaluate: what a rewriting kept."""
+"""dpbart evaluate: how much a rewriting kept."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+from dpbart.cli.options import json_option
+from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
+
+if TYPE_CHECKING:
+    from dpbart.evaluate.data.splits import Splits
+
 text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
 
 
 @click.group()
 def evaluate() -> None:
-    """Measure what a rewriting kept: BLEU, and what a classifier can still learn."""
+    """Measure how much a rewriting kept: BLEU, and what a classifier can still learn."""
 
 
 @evaluate.command()
@@ -22,7 +28,7 @@ def evaluate() -> None:
 @text_option
 @json_option
 def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> None:
-    """Corpus BLEU of REWRITTEN against ORIGINAL, row by row, with its signature.
+    """Corpus BLEU of REWRITTEN against ORIGINAL, row by row, and its signature.
 
     \b
         dpbart evaluate bleu reviews.csv private.csv
@@ -37,7 +43,7 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
     ]
     if len(texts[0]) != len(texts[1]):
         raise BadTable(
-            f"both files must have the same rows, got {len(texts[0])} in '{original}' "
+            f"both files must have the same number of rows, got {len(texts[0])} in '{original}' "
             f"and {len(texts[1])} in '{rewritten}'."
         )
     kept = measure_kept(*texts)
@@ -54,15 +60,28 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
 @click.option("--train", type=click.Path(path_type=Path), required=True, help="Rewritten texts to learn from.")
 @click.option("--valid", type=click.Path(path_type=Path), required=True, help="Rewritten texts to tune on.")
 @click.option("--test", type=click.Path(path_type=Path), required=True, help="ORIGINAL texts to test on.")
-@click.option("--classifier", type=click.Choice(["encoder", "linear"]), default="encoder", show_default=True)
-@click.option("--encoder", default="mini", show_default=True, help="Bundled name, directory, or hub id.")
+@click.option("--classifier", type=click.Choice(list(CLASSIFIERS)), default="encoder", show_default=True)
+@click.option("--encoder", default="mini", show_default=True, help="Bundled name, directory, or hub id. Encoder only.")
 @click.option(
-    "--learning-rate", type=float, multiple=True, default=(5e-4, 2e-4), show_default=True, help="To search; repeatable."
+    "--learning-rate",
+    type=float,
+    multiple=True,
+    default=(5e-4, 2e-4),
+    show_default=True,
+    help="To search among; may be repeated. Encoder only.",
 )
-@click.option("--seeds", type=int, default=3, show_default=True, help="Trainings of the encoder to average over.")
-@click.option("--epochs", type=int, default=50, show_default=True, help="At most.")
-@click.option("--patience", type=int, default=5, show_default=True, help="Epochs without a better validation F1.")
-@click.option("-e", "--epsilon", type=float, help="Of the rewriting: gives the control of the label alone.")
+@click.option(
+    "--seeds", type=int, default=3, show_default=True, help="Number of trainings to average over. Encoder only."
+)
+@click.option("--epochs", type=int, default=50, show_default=True, help="Most epochs to train. Encoder only.")
+@click.option(
+    "--patience",
+    type=int,
+    default=5,
+    show_default=True,
+    help="Stop after this many epochs without a better F1 on valid. Encoder only.",
+)
+@click.option("-e", "--epsilon", type=float, help="Epsilon of the rewriting; adds the label-alone control.")
 @text_option
 @click.option("--label-column", default="label", show_default=True, help="Column that holds the labels.")
 @json_option
@@ -81,47 +100,44 @@ def downstream(
     label_column: str,
     as_json: bool,
 ) -> None:
-    """Macro F1 on original texts of a classifier that has seen rewritten ones only.
+    """Macro F1 on original texts of a classifier trained only on rewritten texts.
 
-    Beside it stand the guess of the most frequent label, and two controls: the same texts with their labels shuffled,
-    and, with --epsilon, the label released alone by randomised response.
+    For comparison, it also prints the F1 of guessing the most frequent label, and two controls: training on the same
+    texts with shuffled labels, and, with --epsilon, releasing the label alone by randomised response.
 
     \b
         dpbart evaluate downstream --train train.csv --valid valid.csv --test test.csv --epsilon 500
     """
-    from dpbart.evaluate.data.parts import DataParts, Part
-    from dpbart.evaluate.data.sources import read_table
-    from dpbart.evaluate.experiment.judging import judge_once
-    from dpbart.evaluate.experiment.plan import ClassifierChoice
+    search = {"learning_rates": learning_rate, "seeds": tuple(range(seeds))}
+    chosen = make_classifier(classifier, {"encoder": encoder, "epochs": epochs, "patience": patience, **search})
 
-    def read(file: Path) -> Part:
-        columns = read_table(file, text_column=text_column, label_column=label_column, split_column=None)
-        rows = [row for _, row in columns]
-        return Part(tuple(row.text for row in rows), tuple(row.label for row in rows))
+    from dpbart.evaluate.experiment.classification import classify_once
 
-    choice = ClassifierChoice(
-        kind=classifier,
-        name=classifier,
-        encoder=encoder,
-        learning_rates=learning_rate,
-        seeds=tuple(range(seeds)),
-        epochs=epochs,
-        patience=patience,
-    )
-    data = DataParts(read(train), read(valid), read(test))
+    data = _read({"train": train, "valid": valid, "test": test}, text_column, label_column)
     for label in data.unseen:
-        click.echo(f"Label '{label}' is in {test} but not in {train}: it cannot be got right.", err=True)
+        click.echo(f"Label '{label}' is in {test} but not in {train}: no classifier can predict it.", err=True)
     for label in data.untested:
         click.echo(f"Label '{label}' is in {train} but not in {test}: it has no F1.", err=True)
-    figures = judge_once(choice, data, epsilon=epsilon)
+    figures = classify_once(chosen, data, epsilon=epsilon)
     if as_json:
         click.echo(json.dumps({**figures, "unseen": data.unseen, "untested": data.untested}))
         return
     _show(figures)
 
 
+def _read(files: dict[str, Path], text_column: str, label_column: str) -> Splits:
+    from dpbart.evaluate.data.splits import Splits
+    from dpbart.evaluate.data.tables import read_table
+
+    return Splits.of(
+        (split, row)
+        for split, file in files.items()
+        for _, row in read_table(file, text_column=text_column, label_column=label_column, split_column=None)
+    )
+
+
 def _show(figures: dict[str, object]) -> None:
-    """Lines for a person to read."""
+    """Print the figures for a person to read."""
 
     def spread(name: str) -> str:
         deviation = figures[f"{name}_deviation"]
@@ -136,6 +152,6 @@ def _show(figures: dict[str, object]) -> None:
             f"Label alone     {figures['label_only_f1']:.4f} macro F1 of the label by randomised response, no text"
         )
     classes = figures["class_f1"]
-    assert isinstance(classes, dict)  # of label to F1
+    assert isinstance(classes, dict)  # label to F1
     for label, value in classes.items():
         click.echo(f"  {label:<30} {value:.4f}")

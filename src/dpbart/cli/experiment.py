@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbart.cli.datasets import data_option, different_option, json_option
+from dpbart.cli.datasets import data_option, different_option
+from dpbart.cli.options import address_option, engine_option, json_option, workers_option
 
 if TYPE_CHECKING:
     from dpbart.evaluate.experiment.results import Result, Sample
@@ -24,39 +25,59 @@ def experiment() -> None:
 @experiment.command()
 @click.argument("config")
 @data_option
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the results; CONFIG-results here by default.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the results. Default: CONFIG-results in the current folder.",
+)
 @different_option
+@engine_option
+@workers_option
+@address_option
 @json_option
-def run(config: str, folder: Path | None, out: Path | None, allow_different: bool, as_json: bool) -> None:
-    """Rewrite, train, test: every cell of CONFIG, a TOML file or a preset (mini, paper).
+def run(
+    config: str,
+    folder: Path | None,
+    out: Path | None,
+    allow_different: bool,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    as_json: bool,
+) -> None:
+    """Rewrite, train and test every cell of CONFIG, a TOML file or a preset (mini, paper).
 
-    Stop it at any time; the same command goes on where it was, and computes nothing twice. A cell that fails is
-    recorded with its error, the others go on, and the exit status is 1.
+    You can stop it at any time. The same command continues where it stopped, and computes nothing twice. If a cell
+    fails, its error is recorded, the others are still computed, and the exit status is 1.
 
     \b
         dpbart experiment run mini --data data/ --out results/
     """
-    from dpbart.evaluate.data.datasets import data_folder
-    from dpbart.evaluate.experiment.plan import read_plan
+    from dpbart.evaluate.data.loading import data_folder
+    from dpbart.evaluate.experiment.plan import ExperimentRequest
+    from dpbart.evaluate.experiment.plan_file import read_plan
 
     plan = read_plan(config)
-    place = data_folder(folder)
-
-    from dpbart.evaluate.experiment.experiment import Experiment, Task
-
     out = Path(f"{plan.name}-results") if out is None else out
-    prepared = Experiment.prepare(Task(plan, place, out, allow_different))
+    request = ExperimentRequest(plan, data_folder(folder), out, allow_different, engine, workers, address)
+
+    from dpbart.evaluate.experiment.experiment import Experiment
+
+    prepared = Experiment.prepare(request)
     for name, data in prepared.data.items():
         if data.unseen:
-            click.echo(f"{name}: in test but not in train, so never right: {', '.join(data.unseen)}.", err=True)
+            click.echo(f"{name}: in test but not in train, so never predicted: {', '.join(data.unseen)}.", err=True)
         if data.untested:
             click.echo(f"{name}: in train but not in test, so without an F1: {', '.join(data.untested)}.", err=True)
-    results = prepared.run()
+    _summarise(prepared.run(), out, as_json)
+
+
+def _summarise(results: list[Result], out: Path, as_json: bool) -> None:
+    """Print how many cells succeeded, and every failure; exit with status 1 if there is one."""
     failed = [each for each in results if each.error is not None]
     if as_json:
-        click.echo(
-            json.dumps({"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)})
-        )
+        summary = {"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)}
+        click.echo(json.dumps(summary))
     else:
         click.echo(f"{len(results) - len(failed)} results in {out / 'results.csv'}, {len(failed)} failed.")
     for each in failed:
@@ -69,10 +90,10 @@ def run(config: str, folder: Path | None, out: Path | None, allow_different: boo
 @experiment.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--latex", is_flag=True, help="LaTeX (booktabs) instead of Markdown.")
-@click.option("--samples", is_flag=True, help="Texts and what became of them instead of figures.")
+@click.option("--samples", is_flag=True, help="Sample texts and their rewritings instead of figures.")
 @json_option
 def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
-    """The paper's table of a folder of results: BLEU, F1 and its deviation, the original, the controls.
+    """Print a folder of results as the paper's table: BLEU, F1 and its deviation, the original, the controls.
 
     \b
         dpbart experiment table results/ > table.md
@@ -83,7 +104,7 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
     from dpbart.evaluate.experiment.results import read_results, read_samples
 
     if samples and latex:
-        raise click.UsageError("--samples are Markdown, or JSON with --json. Leave out --latex.")
+        raise click.UsageError("--samples prints Markdown, or JSON with --json. Leave out --latex.")
     if samples:
         shown = read_samples(folder)
         click.echo(json.dumps([_as_json(each) for each in shown]) if as_json else sample_tables(shown), nl=as_json)
@@ -99,11 +120,11 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
 @experiment.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Image to make (.png, .pdf, .svg); DIR/figure.png by default."
+    "--out", type=click.Path(path_type=Path), help="Image to make (.png, .pdf, .svg). Default: FOLDER/figure.png."
 )
-@click.option("--classifier", help="Whose F1 to draw; the first by default.")
+@click.option("--classifier", help="Classifier to plot. Default: the first.")
 def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
-    """The paper's figure of a folder of results: F1 against epsilon, one panel a data set.
+    """Plot a folder of results as in the paper: F1 against epsilon, one panel per data set.
 
     \b
         dpbart experiment plot results/ --out figure.pdf
@@ -113,9 +134,9 @@ def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
 
     file = folder / "figure.png" if out is None else out
     draw(panels(read_results(folder), classifier), file)
-    click.echo(f"Drawn to {file}.")
+    click.echo(f"Written to {file}.")
 
 
 def _as_json(row: Result | Sample) -> dict[str, object]:
-    """An infinite epsilon is null, as on a card: JSON knows no infinity. The mechanism "none" tells it."""
+    """An infinite epsilon becomes null, as on a card, since JSON has no infinity. Its mechanism is "none"."""
     return {name: None if value == math.inf else value for name, value in asdict(row).items()}

@@ -1,4 +1,4 @@
-"""Options that several `dpbart prepare` commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ corpus_option = click.option(
     help="Public text, one text per line: a .txt, .txt.gz or .txt.zst file, or a folder of such files. Repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Run on this machine, or on Ray.",
+)
+workers_option = click.option(
+    "--workers", type=int, help="Processes or Ray actors; each loads the model. Chosen automatically by default."
+)
+address_option = click.option(
+    "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; by default, start Ray on this machine."
+)
 texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
 
 

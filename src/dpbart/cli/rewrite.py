@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.options import address_option, engine_option, workers_option
 
 
 @click.command()
@@ -54,19 +55,9 @@ from dpbart import DEFAULT_MODEL
 @click.option("--length", type=int, help="Tokens to read and write per text; by default the model's own length.")
 @click.option("--beams", type=int, help="Width of the decoder's search; by default the model's own.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per batch.")
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="Run on this machine, or on Ray.",
-)
-@click.option(
-    "--workers", type=int, help="Processes or Ray actors; each loads the model. Chosen automatically by default."
-)
-@click.option(
-    "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; by default, start Ray on this machine."
-)
+@engine_option
+@workers_option
+@address_option
 @click.option(
     "--card", type=click.Path(path_type=Path), help="File for the privacy card (JSON); OUT.card.json by default."
 )

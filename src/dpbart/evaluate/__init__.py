@@ -1,1 +1,1 @@
-"""What the rewriting kept, and what it hid."""
+"""How much a rewriting keeps."""

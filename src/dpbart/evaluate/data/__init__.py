@@ -1,1 +1,1 @@
-"""Labelled data sets to judge a rewriting by."""
+"""Labelled data sets for evaluation."""

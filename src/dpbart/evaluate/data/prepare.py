@@ -1,4 +1,4 @@
-"""One Parquet file (split, label, text) of a data set in its original format: streamed, seeded, whole or not at all."""
+"""Make one Parquet file (split, label, text) from a data set in its original format: streamed and seeded."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.evaluate.data.datasets import KNOWN, named_parts, read_rows, with_parts
-from dpbart.evaluate.data.parts import Labelled, write_parts
-from dpbart.evaluate.data.sources import Row, read_amazon, read_table
-from dpbart.evaluate.data.splitting import Preparation, with_validation, without_repeats
-
-# Igamberdiev and Habernal 2023, as their code has it: 4 and 5 stars against 1, 2 and 3; at most 20 words, split at
-# white space; in each of seven categories the larger class cut to the smaller; two thirds kept; a tenth for testing.
-# Not as theirs: the larger class is drawn without replacement, and a text is never in both parts.
-AMAZON = Preparation(longest=20, balanced=True, two_thirds=True)
+from dpbart.evaluate.data.amazon import AMAZON, read_amazon
+from dpbart.evaluate.data.known import KNOWN
+from dpbart.evaluate.data.loading import read_rows
+from dpbart.evaluate.data.splits import SPLITS, LabelledText, SourceRow, SplitRow
+from dpbart.evaluate.data.splitting import Preparation, named_splits, with_splits, with_validation, without_repeats
+from dpbart.evaluate.data.tables import read_table, write_table
 
 
 @dataclass(frozen=True)
 class OwnFile:
-    """How to read and prepare a file that is nobody's but the user's."""
+    """How to read and prepare the user's own file."""
 
     text_column: str = "text"
     label_column: str = "label"
@@ -32,51 +29,50 @@ class OwnFile:
 def make_file(
     kind: str, source: Sequence[Path], out: Path, *, own: OwnFile, seed: int, allow_different: bool
 ) -> dict[str, dict[str, int]]:
-    """Write the file; how many texts of each label each part has comes back.
+    """Write the file, and return how many texts of each label each split has.
 
     Raises:
-        BadParameter: If the output does not end in .parquet, or there are more sources than the kind takes.
-        BadTable: If a source cannot be read, or it is not the paper's.
+        BadParameter: If the output does not end in .parquet, or there are more sources than the kind accepts.
+        BadTable: If a source cannot be read, or has other counts than the paper's.
     """
     if out.suffix != ".parquet":
         raise BadParameter(f"the output must end in .parquet, got '{out}'.")
     if kind != "amazon" and len(source) > 1:
-        raise BadParameter(f"'{kind}' is made of one source, got {len(source)}.")
-    counts: dict[str, Counter[str]] = {"train": Counter(), "valid": Counter(), "test": Counter()}
+        raise BadParameter(f"'{kind}' has exactly one source, got {len(source)}.")
+    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
 
-    def counted() -> Iterator[Row]:
-        for part, row in _rows(kind, source, own, seed):
-            counts[part][row.label] += 1
-            yield part, row
-        if kind in KNOWN and not allow_different:  # before the file takes its name
+    def counted() -> Iterator[SplitRow]:
+        for split, row in _rows(kind, source, own, seed):
+            counts[split][row.label] += 1
+            yield split, row
+        if kind in KNOWN and not allow_different:  # before the file gets its name
             KNOWN[kind].check(counts)
-        empty = [part for part, labels in counts.items() if not labels]
+        empty = [split for split, labels in counts.items() if not labels]
         if empty:
-            raise BadTable(f"every part must have a text, got none for {', '.join(empty)}. Give more rows.")
+            raise BadTable(f"every split must have a text, got none for {', '.join(empty)}. Add more rows.")
 
-    write_parts(out, counted())
-    return {part: dict(labels.most_common()) for part, labels in counts.items()}
+    write_table(out, counted())
+    return {split: dict(labels.most_common()) for split, labels in counts.items()}
 
 
-def _rows(kind: str, source: Sequence[Path], own: OwnFile, seed: int) -> Iterator[Row]:
+def _rows(kind: str, source: Sequence[Path], own: OwnFile, seed: int) -> Iterator[SplitRow]:
     if kind == "amazon":
-        recipe = Preparation(AMAZON.longest, AMAZON.balanced, AMAZON.two_thirds, seed)
-        return with_validation(recipe.run(lambda: read_amazon(source)), seed)
+        return with_validation(replace(AMAZON, seed=seed).run(lambda: read_amazon(source)), seed)
     if kind == "own":
         return _own_rows(source[0], own, seed)
-    return with_parts(read_rows(source[0], KNOWN[kind]), seed)
+    return with_splits(read_rows(source[0], KNOWN[kind]), seed)
 
 
-def _own_rows(file: Path, own: OwnFile, seed: int) -> Iterator[Row]:
-    """Parts that the file names stay as they are, each balanced by itself."""
+def _own_rows(file: Path, own: OwnFile, seed: int) -> Iterator[SplitRow]:
+    """Splits that the file names stay as they are, and each is balanced separately."""
 
-    def read() -> Iterator[tuple[str | None, Labelled]]:
+    def read() -> Iterator[SourceRow]:
         return read_table(file, text_column=own.text_column, label_column=own.label_column)
 
-    def grouped() -> Iterator[Labelled]:
-        return without_repeats(replace(row, group=part or "") for part, row in read())
+    def grouped() -> Iterator[LabelledText]:
+        return without_repeats(replace(row, group=split or "") for split, row in read())
 
-    named = named_parts(read())
+    named = named_splits(read())
     recipe = Preparation(own.longest, own.balanced, seed=seed)
-    rows = ((row.group or drawn, row) for drawn, row in recipe.run(grouped))
+    rows = ((row.group or assigned, row) for assigned, row in recipe.run(grouped))
     return rows if "valid" in named else with_validation(rows, seed)

@@ -1,1 +1,1 @@
-"""The paper's experiments, or your own."""
+"""The paper's experiments, and your own."""

@@ -1,7 +1,7 @@
-"""Run an experiment: every cell once, a failure recorded and the rest gone on with.
+"""Run an experiment: compute each result once, record failures, and carry on with the rest.
 
-The train and validation parts are rewritten; classifiers learn from those alone, and are tested on the original test
-part. Labels go along as they are, as in the paper; results say so.
+Train and valid are rewritten. Classifiers learn from the rewritten texts alone, and are tested on the original test
+texts. Labels are released unchanged, as in the paper, and the results say so.
 """
 
 from __future__ import annotations
@@ -9,94 +9,91 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
-from dpbart.evaluate.data.datasets import load_data
-from dpbart.evaluate.data.parts import DataParts, Part
-from dpbart.evaluate.experiment.cells import Cells, Found, describe
-from dpbart.evaluate.experiment.judging import Judging, controls
-from dpbart.evaluate.experiment.plan import Plan, Setting
+from dpbart.evaluate.data.loading import load_data
+from dpbart.evaluate.data.splits import LabelledTexts, Splits
+from dpbart.evaluate.experiment.cache import ResultCache, describe
+from dpbart.evaluate.experiment.classification import Classification, baselines
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
 from dpbart.evaluate.experiment.results import Result, Sample, write_results
-from dpbart.evaluate.experiment.rewriting import RewritingCell
+from dpbart.evaluate.experiment.rewriting import RewrittenSplits, SplitRewriting
 from dpbart.progress import Bar, progress
+from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.engines import choose_engine
+from dpbart.rewrite.settings import Settings
 
 SHOWN = 5  # texts of each rewriting in the tables of samples
 
 
-@dataclass(frozen=True)
-class Task:
-    """What a user asks for: which plan, on which data, into which folder."""
-
-    plan: Plan
-    data_folder: Path
-    out: Path
-    allow_different: bool = False
-
-
 @dataclass
 class Experiment:
-    """A task whose data have been read."""
+    """A request, and the data read for it."""
 
-    task: Task
-    data: Mapping[str, DataParts]
+    request: ExperimentRequest
+    data: Mapping[str, Splits]
     results: list[Result] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
 
     @classmethod
-    def prepare(cls, task: Task) -> Experiment:
-        """Read all data first, so that a wrong file is met before hours of work.
+    def prepare(cls, request: ExperimentRequest) -> Experiment:
+        """Read all data first, so that a wrong file is found before hours of work.
 
         Raises:
-            BadTable: If a data set is not there, or is not the paper's.
+            BadParameter: If engine, workers and address do not fit together.
+            BadTable: If a data set does not exist, or has other counts than the paper's.
         """
+        workers = 1 if request.workers is None else request.workers
+        choose_engine(request.engine, Settings(), workers=workers, address=request.address)  # refuses a bad one
         data = {}
-        for each in task.plan.data:
-            whole = load_data(each.name, task.data_folder, allow_different=task.allow_different)
+        for each in request.plan.data:
+            whole = load_data(each.name, request.data_folder, allow_different=request.allow_different)
             data[each.name] = whole.sample(train=each.train, valid=each.valid, test=each.test)
-        return cls(task, data)
-
-    @property
-    def cells(self) -> Cells:
-        return Cells(self.task.out / "cells")
+        return cls(request, data)
 
     def run(self) -> list[Result]:
-        """All results, those of earlier runs among them; written to the folder after every setting."""
-        plan = self.task.plan
-        with progress(plan.name, total=plan.cells(), unit="cells") as bar:
-            for setting in plan.settings():
-                self._run_setting(setting, bar)
-                write_results(self.task.out, self.results, self.samples)
+        """All results, including those of earlier runs. They are written to the folder after every setting.
+
+        Raises:
+            Stopped: On Ctrl-C, with everything finished so far saved.
+        """
+        plan = self.request.plan
+        try:
+            with progress(plan.name, total=plan.cells(), unit="cells") as bar:
+                for setting in plan.settings():
+                    self._run_setting(setting, bar)
+                    write_results(self.request.out, self.results, self.samples)
+        except KeyboardInterrupt:
+            raise Stopped("Stopped. Finished work is saved. To continue, run the same command again.") from None
         return self.results
 
     def _run_setting(self, setting: Setting, bar: Bar) -> None:
-        data, judges = self.data[setting.data.name], [c for c in self.task.plan.classifiers if c.judges(setting)]
-        facts = _facts(setting, data, self.task.plan.beams)
-        train, valid, source = data.train, data.valid, data.checksum
-        kept: Found = {}
-        if setting.model is not None:
+        data, source, cache = self.data[setting.data.name], "", ResultCache(self.request.out / "cells")
+        choices = [each for each in self.request.plan.classifiers if each.scope.covers(setting)]
+        facts = _facts(setting, data, self.request.plan.beams)
+        if setting.model is None:
+            source = data.checksum
+        else:
             try:
-                cell = RewritingCell(self.task.plan, setting, data, self.task.out / "rewritten")
-                done = cell.run(self.cells)
-            except Exception as error:  # whatever it is, the other cells can do without it
-                self.results += [replace(facts, classifier=c.name, error=describe(error)) for c in judges]
-                bar.advance(1 + sum(c.trainings for c in judges), note=f"{setting} failed")
+                done = SplitRewriting(self.request, setting, data).run(cache)
+            except Exception as error:  # whatever it is, the other settings do not depend on it
+                self.results += [replace(facts, classifier=each.name, error=describe(error)) for each in choices]
+                bar.advance(1 + sum(each.trainings for each in choices), note=f"{setting} failed")
                 return
             bar.advance(1, note=str(setting))
-            train, valid, source, kept = done.train, done.valid, done.key, done.figures
-            self.samples += _samples(setting, data, train)
-        for choice in judges:
-            row = replace(_with_kept(facts, kept), classifier=choice.name)
+            self.samples += _samples(setting, data.train, done.data.train)
+            data, source, facts = done.data, done.key, _with_rewriting(facts, done)
+        for each in choices:
+            row = replace(facts, classifier=each.name)
+            on_training = partial(bar.advance, 1, note=f"{setting} {each.name}")
             try:
-                done_one = partial(bar.advance, 1, note=f"{setting} {choice.name}")
-                figures = Judging(choice, train, valid, data.test, source, self.cells, done_one).figures()
+                figures = Classification(each.classifier, data, source, cache, on_training).figures()
                 self.results.append(replace(row, **figures))
             except Exception as error:
                 self.results.append(replace(row, error=describe(error)))
 
 
-def _facts(setting: Setting, data: DataParts, beams: int) -> Result:
-    labels = sorted(set(data.test.labels))
-    private = setting.epsilon is not None
+def _facts(setting: Setting, data: Splits, beams: int) -> Result:
+    """What is known about a setting before any work."""
     return Result(
         data=setting.data.name,
         setting=setting.name,
@@ -104,29 +101,23 @@ def _facts(setting: Setting, data: DataParts, beams: int) -> Result:
         train=len(data.train),
         valid=len(data.valid),
         test=len(data.test),
-        classes=len(labels),
+        classes=len(set(data.test.labels)),
         unseen=", ".join(data.unseen),
         model=setting.model,
         mechanism=setting.mechanism,
         epsilon=setting.epsilon,
-        delta=setting.data.delta if setting.mechanism == "gaussian" else 0.0 if private else None,
         beams=None if setting.model is None else beams,
-        **controls(data, setting.epsilon),
+        **baselines(data, setting.epsilon),
     )
 
 
-def _with_kept(facts: Result, kept: Found) -> Result:
-    return replace(
-        facts,
-        bleu=kept.get("bleu"),
-        bleu_signature=kept.get("bleu_signature"),
-        content_words=kept.get("content_words"),
-        verbatim=kept.get("verbatim"),
-    )
+def _with_rewriting(facts: Result, done: RewrittenSplits) -> Result:
+    names = ("bleu", "bleu_signature", "content_words", "verbatim")
+    return replace(facts, delta=done.delta, **{name: done.figures[name] for name in names})
 
 
-def _samples(setting: Setting, data: DataParts, train: Part) -> list[Sample]:
-    pairs = list(zip(data.train.texts, train.texts, strict=True))[:SHOWN]
+def _samples(setting: Setting, originals: LabelledTexts, rewritten: LabelledTexts) -> list[Sample]:
+    pairs = list(zip(originals.texts, rewritten.texts, strict=True))[:SHOWN]
     return [
         Sample(setting.data.name, str(setting.model), str(setting.mechanism), setting.epsilon or 0.0, *pair)
         for pair in pairs

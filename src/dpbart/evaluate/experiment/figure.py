@@ -1,4 +1,4 @@
-"""The paper's figure: F1 against epsilon on a log axis with infinity at the right, one panel a data set."""
+"""The paper's figure: F1 against epsilon on a log axis with infinity at the right, one panel per data set."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dpbart.files import whole_or_nothing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which a person who is colour-blind can tell apart.
+# Okabe and Ito's colours, which colour-blind people can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-INFINITY_AFTER = 4.0  # infinity stands at so many times the largest budget
+INFINITY_AFTER = 4.0  # infinity is drawn at this multiple of the largest budget
 
 
 @dataclass(frozen=True)
 class Line:
-    """A system in one panel: points from the smallest budget to infinity."""
+    """One system in a panel: its points, from the smallest budget to infinity."""
 
     name: str
     x: tuple[float, ...]
@@ -34,30 +34,30 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A data set."""
+    """Everything drawn for one data set."""
 
     data: str
-    ticks: tuple[tuple[float, str], ...]  # place on the axis, and what it says
+    ticks: tuple[tuple[float, str], ...]  # place on the axis, and label
     lines: tuple[Line, ...]
-    alone: Line  # control: the label by randomised response
+    alone: Line  # control: only the label, by randomised response
     original: float | None
     majority: float | None
 
 
 def panels(results: Sequence[Result], classifier: str | None = None) -> list[Panel]:
-    """What is to be drawn for one classifier: the first, unless named.
+    """The panels for one classifier: the named one, or the first.
 
     Raises:
-        BadParameter: If there is no such classifier, or nothing was rewritten.
+        BadParameter: If there is no such classifier, or it has no result on rewritten texts.
     """
     names = list(dict.fromkeys(each.classifier for each in results))
     chosen = names[0] if classifier is None and names else classifier
     if chosen not in names:
         raise BadParameter(f"the classifier must be one of {', '.join(names) or 'none'}, got {chosen!r}.")
-    mine = with_short_names([each for each in results if each.classifier == chosen])
-    found = [_panel([each for each in mine if each.data == data]) for data in dict.fromkeys(r.data for r in mine)]
+    shown = with_short_names([each for each in results if each.classifier == chosen])
+    found = [_panel([each for each in shown if each.data == data]) for data in dict.fromkeys(r.data for r in shown)]
     if not any(panel.lines for panel in found):
-        raise BadParameter(f"a figure needs a rewriting that '{chosen}' judged, got none.")
+        raise BadParameter(f"a figure needs results of '{chosen}' on rewritten texts, got none.")
     return found
 
 
@@ -70,39 +70,34 @@ def _panel(results: list[Result]) -> Panel:
         ticks.append((end, "∞"))
     done = [each for each in shown if each.f1_mean is not None]
     names = dict.fromkeys(system_of(each) for each in done)
-    # The rewriting without noise is the end of every line of its model, whatever noise that has.
-    lines = [_line(name, [r for r in done if system_of(r) == name or _is_end_of(r, name)], end) for name in names]
+    # The rewriting without noise ends every line of its model, whatever the mechanism.
+    lines = []
+    for name in names:
+        ended = (r for r in done if system_of(r) == name or (r.epsilon == math.inf and system_of(r) == _model_of(name)))
+        lines.append(
+            _line(name, [(min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in ended])
+        )
     original = next((each.f1_mean for each in results if each.setting == "original"), None)
     alone = {each.epsilon: each.label_only_f1 or 0.0 for each in shown if each.epsilon is not None}
-    points = sorted((min(epsilon, end), f1) for epsilon, f1 in alone.items())
-    control = Line("label alone, no text", *_columns([(x, f1, 0.0) for x, f1 in points]))
+    points = [(min(epsilon, end), f1) for epsilon, f1 in alone.items()]
+    control = _line("label alone, no text", [(x, f1, 0.0) for x, f1 in points])
     return Panel(results[0].data, tuple(ticks), tuple(lines), control, original, results[0].majority_f1)
-
-
-def _is_end_of(result: Result, name: str) -> bool:
-    return result.epsilon == math.inf and _model_of(name) == system_of(result)
 
 
 def _model_of(system: str) -> str:
     return system.split(", ")[0]
 
 
-def _line(name: str, results: list[Result], end: float) -> Line:
-    points = sorted((min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in results)
-    return Line(name, *_columns(points))
-
-
-def _columns(
-    points: list[tuple[float, float, float]],
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    return tuple(p[0] for p in points), tuple(p[1] for p in points), tuple(p[2] for p in points)
+def _line(name: str, points: list[tuple[float, float, float]]) -> Line:
+    x, mean, deviation = zip(*sorted(points), strict=True) if points else ((), (), ())
+    return Line(name, x, mean, deviation)
 
 
 def draw(found: Sequence[Panel], file: Path) -> None:
-    """The figure, in the format that the file's ending names.
+    """Draw the figure, in the format of the file's extension.
 
     Raises:
-        BadParameter: If the ending names none.
+        BadParameter: If the extension is unknown.
         BadTable: If the file cannot be written.
     """
     import matplotlib
@@ -113,26 +108,18 @@ def draw(found: Sequence[Panel], file: Path) -> None:
 
     format = file.suffix.removeprefix(".").lower()
     if format not in FigureCanvasBase.filetypes:
-        raise BadParameter(f"the ending of a figure must be .png, .pdf or .svg, got '{file}'.")
+        raise BadParameter(f"the extension of a figure must be .png, .pdf or .svg, got '{file}'.")
 
     wide = min(len(found), 2)
     high = math.ceil(len(found) / wide)
     figure, axes = pyplot.subplots(
         high, wide, figsize=(5.2 * wide, 3.5 * high + 0.5), sharey=True, squeeze=False, layout="constrained"
     )
-    # A model has one colour, whatever its noise.
+    # A model has one colour, whatever the mechanism.
     order = list(dict.fromkeys(_model_of(line.name) for panel in found for line in panel.lines))
     legend: dict[str, object] = {}
     for axis, panel in zip(axes.flat, found, strict=False):
-        for line in panel.lines:
-            _draw_line(axis, line, place=order.index(_model_of(line.name)))
-        _draw_controls(axis, panel)
-        axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
-        axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)
-        axis.minorticks_off()
-        axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
+        _draw_panel(axis, panel, order)
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, handle)
     for axis in axes.flat[len(found) :]:
@@ -146,9 +133,21 @@ def draw(found: Sequence[Panel], file: Path) -> None:
     pyplot.close(figure)
 
 
+def _draw_panel(axis: Axes, panel: Panel, order: list[str]) -> None:
+    for line in panel.lines:
+        _draw_line(axis, line, place=order.index(_model_of(line.name)))
+    _draw_controls(axis, panel)
+    axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
+    axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)
+    axis.minorticks_off()
+    axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
 def _draw_line(axis: Axes, line: Line, *, place: int) -> None:
-    """A system's line, and the band of its deviation."""
-    colour, dashes = COLOURS[place % len(COLOURS)], "--" if line.name.endswith("laplace") else "-"
+    """The line of a system, and a band of one standard deviation."""
+    colour, dashes = COLOURS[place % len(COLOURS)], "-" if line.name == _model_of(line.name) else "--"
     low = [mean - spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
     top = [mean + spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
     axis.fill_between(line.x, low, top, color=colour, alpha=0.18, linewidth=0)
@@ -157,7 +156,7 @@ def _draw_line(axis: Axes, line: Line, *, place: int) -> None:
 
 
 def _draw_controls(axis: Axes, panel: Panel) -> None:
-    """What the lines are to be held against."""
+    """The scores to compare the lines with."""
     axis.plot(panel.alone.x, panel.alone.mean, ":", color="#777777", linewidth=1.5, label=panel.alone.name)
     if panel.original is not None:
         axis.axhline(panel.original, color="#222222", linewidth=0.9, linestyle="-.", label="original texts")

@@ -1,4 +1,4 @@
-"""The paper's table: BLEU and F1 with its deviation at every budget, the original beside them, the controls below."""
+"""The paper's tables: BLEU and F1 at every budget, with the original texts and the controls for comparison."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from typing import TypeVar
 
 from dpbart.errors import BadParameter
 from dpbart.evaluate.experiment.results import Result, Sample
+from dpbart.models.families import FAMILIES
+from dpbart.privacy.mechanisms import NonPrivate
 
 Row = tuple[str, ...]
+UNNAMED = {NonPrivate.name, *(family.mechanisms[0] for family in FAMILIES.values())}
 
 _Named = TypeVar("_Named", Result, Sample)
 _LATEX = {char: f"\\{char}" for char in "_#%&${}"} | {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
-    "|": "\\textbar{}",  # the default font has a dash in its place
+    "|": "\\textbar{}",  # the default font shows a dash instead
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "±": "$\\pm$",
@@ -28,8 +31,8 @@ _LATEX = {char: f"\\{char}" for char in "_#%&${}"} | {
 
 
 @dataclass(frozen=True)
-class Grid:
-    """One table: a data set judged by a classifier."""
+class ResultTable:
+    """The results of one data set and one classifier."""
 
     title: str
     header: Row
@@ -49,8 +52,8 @@ class Grid:
         return "\n".join([*lines, "\\end{tabular}", f"\\caption{{{caption}}}", "\\end{table}"]) + "\n"
 
 
-def paper_tables(results: Sequence[Result]) -> list[Grid]:
-    """A table for each data set and classifier, in the order of the results.
+def paper_tables(results: Sequence[Result]) -> list[ResultTable]:
+    """One table for each data set and classifier, in the order of the results.
 
     Raises:
         BadParameter: If there are no results.
@@ -59,16 +62,16 @@ def paper_tables(results: Sequence[Result]) -> list[Grid]:
     pairs = list(dict.fromkeys((each.data, each.classifier) for each in results))
     if not pairs:
         raise BadParameter("a table needs results, got none. Run the experiment first.")
-    return [_grid([each for each in results if (each.data, each.classifier) == pair]) for pair in pairs]
+    return [_table([each for each in results if (each.data, each.classifier) == pair]) for pair in pairs]
 
 
 def system_of(result: Result | Sample) -> str:
-    """What a line is called: the model; the kind of noise with it where it is not the usual one."""
-    return f"{result.model}, laplace" if result.mechanism == "laplace" else str(result.model)
+    """The name of a line: the model, followed by the mechanism unless that is a default."""
+    return str(result.model) if result.mechanism in UNNAMED else f"{result.model}, {result.mechanism}"
 
 
 def with_short_names(results: Sequence[_Named]) -> list[_Named]:
-    """Models by the last part of their path, or by all of it where two end alike: each has its own line."""
+    """Shorten each model to the last part of its path, unless two models would then have the same name."""
     models = {each.model for each in results if each.model is not None}
     short = {model: PurePath(model).name or model for model in models}
     times = Counter(short.values())
@@ -76,7 +79,7 @@ def with_short_names(results: Sequence[_Named]) -> list[_Named]:
     return [each if each.model is None else replace(each, model=names[each.model]) for each in results]
 
 
-def _grid(results: list[Result]) -> Grid:
+def _table(results: list[Result]) -> ResultTable:
     first = results[0]
     budgets = sorted({each.epsilon for each in results if each.epsilon is not None}, reverse=True)
     original = next((each for each in results if each.setting == "original"), None)
@@ -97,39 +100,41 @@ def _grid(results: list[Result]) -> Grid:
     guess = _number(first.majority_f1, 2)
     rows.append(("most frequent label", "F1", guess, *(guess for _ in budgets)))
     header = ("system", "measure", "original", *("∞" if math.isinf(b) else f"{b:,g}" for b in budgets))
-    return Grid(f"{first.data}, {first.classifier}", header, tuple(rows), _notes(results))
+    return ResultTable(f"{first.data}, {first.classifier}", header, tuple(rows), _notes(results))
 
 
 def _notes(results: list[Result]) -> tuple[str, ...]:
     first = results[0]
     deltas = sorted({each.delta for each in results if each.delta})
     seeds = max(each.seeds for each in results)
-    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "of one training"
+    spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else " of one training"
     rewritten = any(each.model is not None for each in results)
     texts, labels = ("rewritten texts", f" Labels are {first.labels}.") if rewritten else ("original texts", "")
     signature = next((each.bleu_signature for each in results if each.bleu_signature), None)
     notes = [
-        f"Trained on {first.train:,} and tuned on {first.valid:,} {texts}, tested on {first.test:,} original "
-        f"ones with {first.classes} labels; macro F1, {spread}.{labels}",
+        f"Trained on {first.train:,} and tuned on {first.valid:,} {texts}, tested on {first.test:,} original texts "
+        f"with {first.classes} labels; macro F1{spread}.{labels}",
     ]
     if deltas:
-        notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)} (laplace: 0).")
+        pure = dict.fromkeys(str(each.mechanism) for each in results if each.delta == 0 and each.epsilon != math.inf)
+        zero = f" ({', '.join(pure)}: 0)" if pure else ""
+        notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)}{zero}.")
     beams = next((each.beams for each in results if each.beams is not None), None)
     if beams is not None:
         notes.append(f"Rewritten with a beam of {beams}.")
     if first.unseen:
-        notes.append(f"Not in train, so never right: {first.unseen}.")
+        notes.append(f"Not in train, so never predicted: {first.unseen}.")
     if signature:
-        notes.append(f"BLEU of the rewritten train part, sacrebleu {signature}.")
+        notes.append(f"BLEU of the rewritten train split, sacrebleu {signature}.")
     failed = sum(each.error is not None for each in results)
     if failed:
-        notes.append(f"{failed} cells failed; see 'error' in results.csv.")
+        notes.append(f"{failed} failed; see the column 'error' in results.csv.")
     return tuple(notes)
 
 
 def sample_tables(samples: Sequence[Sample]) -> str:
-    """What became of some texts, as Markdown: a table for each text, a line for each system and budget."""
-    parts = []
+    """Some texts and their rewritings, as Markdown: one table per text, one line per system and budget."""
+    tables = []
     samples = with_short_names(samples)
     for data, original in dict.fromkeys((each.data, each.original) for each in samples):
         of_text = [each for each in samples if (each.data, each.original) == (data, original)]
@@ -137,8 +142,8 @@ def sample_tables(samples: Sequence[Sample]) -> str:
         for each in of_text:
             budget = "∞" if math.isinf(each.epsilon) else f"{each.epsilon:,g}"
             lines.append(f"| {system_of(each)} | {budget} | {_cell(each.rewritten)} |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+        tables.append("\n".join(lines) + "\n")
+    return "\n".join(tables)
 
 
 def _f1(result: Result | None) -> str:

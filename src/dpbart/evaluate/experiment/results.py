@@ -1,4 +1,4 @@
-"""The results of an experiment: one row a setting and classifier, as Parquet and as CSV."""
+"""The results of an experiment, as Parquet and CSV: one row per setting and classifier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS_AS_THEY_ARE = "released as they are, with the rewritten text"
 
 @dataclass(frozen=True)
 class Result:
-    """How one classifier did in one setting. F1 and accuracy are from 0 to 1, BLEU from 0 to 100."""
+    """The scores of one classifier in one setting. F1 and accuracy range from 0 to 1, BLEU from 0 to 100."""
 
     data: str
     setting: str  # original, rewrite-no-dp or rewrite-dp
@@ -28,34 +28,34 @@ class Result:
     train: int  # texts
     valid: int
     test: int
-    classes: int  # labels of the test part
-    unseen: str  # labels of the test part that the train part has not, in one line
+    classes: int  # labels in test
+    unseen: str  # labels in test but not in train, separated by commas
     model: str | None = None
     mechanism: str | None = None
-    epsilon: float | None = None  # infinite: no noise; None: the original
+    epsilon: float | None = None  # infinite: no noise; None: original texts
     delta: float | None = None
-    beams: int | None = None  # of the rewriting; None: the original
-    bleu: float | None = None  # of the rewritten train part
+    beams: int | None = None  # None: original texts
+    bleu: float | None = None  # of the rewritten train split
     bleu_signature: str | None = None
-    content_words: float | None = None  # share kept
-    verbatim: float | None = None  # share of texts that came back word for word
-    f1_mean: float | None = None  # macro F1 on the original test part, over the seeds
-    f1_deviation: float | None = None  # standard deviation over the seeds; None for one seed
+    content_words: float | None = None  # share that was kept
+    verbatim: float | None = None  # share of texts that came back unchanged
+    f1_mean: float | None = None  # macro F1 on the original test texts, mean over the seeds
+    f1_deviation: float | None = None  # sample standard deviation over the seeds; None for one seed
     accuracy_mean: float | None = None
     accuracy_deviation: float | None = None
     class_f1: str | None = None  # JSON: the mean F1 of each label
     seeds: int = 0
-    learning_rate: float | None = None  # the best on the validation part
-    majority_f1: float | None = None  # guessing the most frequent label
-    label_only_f1: float | None = None  # control: the label by randomised response at this epsilon, and no text
-    shuffled_f1: float | None = None  # control: rewritten texts, labels dealt out anew
+    learning_rate: float | None = None  # the best on valid
+    majority_f1: float | None = None  # of always guessing the most frequent label
+    label_only_f1: float | None = None  # control: only the label, by randomised response at this epsilon
+    shuffled_f1: float | None = None  # control: trained on the same texts with shuffled labels
     labels: str = LABELS_AS_THEY_ARE
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A text and what became of it."""
+    """A text and its rewriting."""
 
     data: str
     model: str
@@ -73,7 +73,7 @@ def _schema(kind: type) -> pa.Schema:
 
 
 def write_results(folder: Path, results: Sequence[Result], samples: Sequence[Sample]) -> None:
-    """results.parquet, results.csv and samples.parquet, each whole."""
+    """Write results.parquet, results.csv and samples.parquet. Each appears only when it is complete."""
     table = pa.Table.from_pylist([asdict(each) for each in results], schema=_schema(Result))
     shown = pa.Table.from_pylist([asdict(each) for each in samples], schema=_schema(Sample))
     for name, held in ((RESULTS, table), (SAMPLES, shown)):
@@ -84,10 +84,10 @@ def write_results(folder: Path, results: Sequence[Result], samples: Sequence[Sam
 
 
 def read_results(folder: Path) -> list[Result]:
-    """The results in a folder.
+    """Read the results in a folder.
 
     Raises:
-        BadTable: If there are none.
+        BadTable: If there are none, or the file is damaged.
     """
     return [Result(**row) for row in _rows(folder / RESULTS, Result)]
 
@@ -98,7 +98,7 @@ def read_samples(folder: Path) -> list[Sample]:
 
 def _rows(file: Path, kind: type) -> list[dict[str, Any]]:
     if not file.is_file():
-        raise BadTable(f"'{file.parent}' holds no '{file.name}'. Make it with 'dpbart experiment run'.")
+        raise BadTable(f"'{file.parent}' has no '{file.name}'. Make it with 'dpbart experiment run'.")
     known = {each.name for each in fields(kind)}
     needed = {each.name for each in fields(kind) if each.default is MISSING}
     try:
@@ -106,6 +106,6 @@ def _rows(file: Path, kind: type) -> list[dict[str, Any]]:
     except (pa.ArrowException, OSError):
         table = pa.table({})
     if not needed <= set(table.column_names) <= known:
-        raise BadTable(f"'{file}' is damaged, or not of an experiment. Make it again with 'dpbart experiment run'.")
+        raise BadTable(f"'{file}' is damaged, or not from an experiment. Make it again with 'dpbart experiment run'.")
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

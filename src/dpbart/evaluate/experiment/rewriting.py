@@ -1,138 +1,134 @@
-"""The train and validation parts of a data set, rewritten: in pieces, so that a stopped run loses little.
+"""Train and valid of a data set, rewritten by the same job and engines as `dpbart rewrite`.
 
-The noise comes from the operating system, as always. A piece that is done is never drawn again.
+So a stopped run loses little, and no saved text is rewritten again. The original texts are copied to a file in the
+experiment's folder first, which is why an experiment is for public data only.
 """
 
 from __future__ import annotations
 
-import math
-import shutil
 import time
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart import __version__
-from dpbart.errors import BadParameter
-from dpbart.evaluate.data.parts import DataParts, Part
-from dpbart.evaluate.experiment.cells import Cells, Found, Recipe, key_of
-from dpbart.evaluate.experiment.plan import Plan, Setting
+from dpbart.errors import BadParameter, NotResumable
+from dpbart.evaluate.data.splits import LabelledTexts, Splits
+from dpbart.evaluate.experiment.cache import Figures, Recipe, ResultCache, key_of
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
 from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.files import whole_or_nothing
-from dpbart.models.bundle import Bundle
-from dpbart.rewrite.rewriter import Rewriter
-
-PIECE = 1000  # texts
+from dpbart.models.text import Tokens
+from dpbart.rewrite.durable.unfinished import folder_of
+from dpbart.rewrite.job import rewrite_file
+from dpbart.rewrite.request import Request
+from dpbart.rewrite.settings import Settings
 
 
 @dataclass(frozen=True)
-class Rewritten:
-    """New train and validation texts with the labels they had, and what they have in common with the old ones."""
+class RewrittenSplits:
+    """Rewritten train and valid with their labels, the original test, and how much the rewriting kept."""
 
-    train: Part
-    valid: Part
-    figures: Found
+    data: Splits
+    figures: Figures
     key: str
+    delta: float
 
 
 @dataclass(frozen=True)
-class RewritingCell:
-    """One setting of one data set."""
+class SplitRewriting:
+    """The rewriting of one data set in one setting."""
 
-    plan: Plan
+    request: ExperimentRequest
     setting: Setting
-    data: DataParts
-    folder: Path
+    data: Splits
 
     @cached_property
+    def settings(self) -> Settings:
+        plan, setting = self.request.plan, self.setting
+        return Settings(
+            model=str(setting.model),
+            epsilon=setting.epsilon,
+            delta=setting.data.delta,
+            mechanism=setting.mechanism,
+            length=plan.length,
+            beams=plan.beams,
+            batch_size=plan.batch_size,
+        )
+
+    @property
     def recipe(self) -> Recipe:
-        """All that the texts depend on, but for the noise."""
-        bundle = Bundle.find(str(self.setting.model))
-        facts = bundle.facts
+        """Everything the texts depend on except the noise."""
+        used = self.settings.described
         return {
             "kind": "rewriting",
             "data": self.data.checksum,
-            "model": bundle.fingerprint,
-            "clip": facts.clip,
-            "kept": None if facts.kept is None else list(facts.kept),
-            "told": facts.told,
-            "mechanism": self.setting.mechanism,
-            "epsilon": str(self.setting.epsilon),
-            "delta": self.setting.data.delta,
-            "length": self.plan.length,
-            "beams": self.plan.beams,
+            "channel": used.facts.recipe,
+            "model": used.model.identity,
+            "model files": used.files,
+            "length": used.model.length,
+            "decoding": used.model.decoding,
             "version": ".".join(__version__.split(".")[:2]),
         }
 
-    def run(self, cells: Cells) -> Rewritten:
-        """The rewritten parts, from the folder if they are there."""
-        key = key_of(self.recipe)
-        file = self.folder / f"{key}.parquet"
-        if not file.is_file():
-            cells.forget(self.recipe)
-        if cells.result(self.recipe) is None:
-            cells.forget_learned_from(key)  # the noise is new, and so are the texts
-        figures = cells.get(self.recipe, lambda: self._rewrite(file))
-        shutil.rmtree(_pieces_of(file), ignore_errors=True)  # only now: both the texts and the figures are written
-        texts = pq.read_table(file).column("text").to_pylist()
-        train = len(self.data.train)
-        return Rewritten(
-            Part(tuple(texts[:train]), self.data.train.labels),
-            Part(tuple(texts[train:]), self.data.valid.labels),
-            figures,
-            key,
+    def run(self, cache: ResultCache) -> RewrittenSplits:
+        """The rewritten splits, from the folder if they exist."""
+        key, folder = key_of(self.recipe), self.request.out / "rewritten"
+        source, target = folder / f"{self.data.checksum}.input.parquet", folder / f"{key}.parquet"
+        if not target.is_file():
+            cache.forget(key)  # the noise will be new, so nothing computed from the old texts is valid
+        figures = cache.get(self.recipe, lambda: self._rewrite(source, target))
+        texts, train = _read_texts(target), len(self.data.train)
+        data = replace(
+            self.data,
+            train=LabelledTexts(texts[:train], self.data.train.labels),
+            valid=LabelledTexts(texts[train:], self.data.valid.labels),
         )
+        return RewrittenSplits(data, figures, key, self.settings.described.facts.guarantee.delta)
 
-    def _rewrite(self, file: Path) -> Found:
-        """Rewrite what is missing, join the pieces into one file, and measure it."""
-        setting, began = self.setting, time.monotonic()
-        rewriter = Rewriter.load(
-            str(setting.model),
-            epsilon=None if setting.epsilon == math.inf else setting.epsilon,
-            delta=setting.data.delta,
-            mechanism=str(setting.mechanism),
-            length=self.plan.length,
-            beams=self.plan.beams,
-            batch_size=self.plan.batch_size,
-        )
-        originals = self.data.train.texts + self.data.valid.texts
-        if rewriter.facts.guarantee.delta * len(originals) >= 1:
-            raise BadParameter(
-                f"delta must be below 1 / {len(originals)} for the {len(originals)} texts of {setting.data.name!r}, "
-                f"got {setting.data.delta:g}. Set its delta in the experiment's file."
-            )
-        texts: list[str] = []
-        for start in range(0, len(originals), PIECE):
-            piece = _pieces_of(file) / f"{start:09d}.parquet"
-            texts += _rewrite_piece(piece, rewriter, originals[start : start + PIECE])
-        _write_texts(file, texts)
-        train = len(self.data.train)
-        fitting = rewriter.model.read(originals)  # as far as the model reads them
-        kept = measure_kept(fitting[:train], texts[:train])
-        same = sum(a == b for a, b in zip(fitting[:train], texts[:train], strict=True))
+    def _rewrite(self, source: Path, target: Path) -> Figures:
+        """Rewrite the texts that are not saved yet, and measure all of train."""
+        began = time.monotonic()
+        if not target.is_file() or folder_of(target).is_dir():
+            self._rewrite_file(source, target)
+        originals, settings = self.data.train.texts, self.settings
+        tokens = Tokens.load(settings.bundle.folder / "tokenizer.json", length=settings.tokens)
+        read, written = tokens.decode(tokens.encode(originals)), _read_texts(target)[: len(originals)]
+        kept = measure_kept(read, written)  # against the part of each text that the model reads
         return {
             "bleu": kept.bleu,
             "bleu_signature": kept.signature,
             "content_words": kept.content_words,
-            "verbatim": same / train,
+            "verbatim": sum(a == b for a, b in zip(read, written, strict=True)) / len(originals),
             "seconds": time.monotonic() - began,
         }
 
+    def _rewrite_file(self, source: Path, target: Path) -> None:
+        texts, delta = self.data.train.texts + self.data.valid.texts, self.settings.described.facts.guarantee.delta
+        if delta * len(texts) >= 1:
+            raise BadParameter(
+                f"delta must be below 1 / {len(texts)} for the {len(texts)} texts of '{self.setting.data.name}', "
+                f"got {delta:g}. Set its delta in the experiment's file."
+            )
+        if not source.is_file():
+            _write_texts(source, texts)
+        asked, request = self.request, Request(source, target, resume=True, overwrite=True)
+        rewrite = partial(rewrite_file, engine=asked.engine, workers=asked.workers, address=asked.address)
+        try:
+            rewrite(request, self.settings)
+        except NotResumable:  # the saved texts are from another version or batch size
+            rewrite(replace(request, resume=False), self.settings)
 
-def _pieces_of(file: Path) -> Path:
-    return file.with_suffix("")
 
-
-def _rewrite_piece(file: Path, rewriter: Rewriter, originals: tuple[str, ...]) -> list[str]:
-    if not file.is_file():
-        _write_texts(file, list(rewriter.rewrite(originals).texts))
-    texts: list[str] = pq.read_table(file).column("text").to_pylist()
-    return texts
-
-
-def _write_texts(file: Path, texts: list[str]) -> None:
+def _write_texts(file: Path, texts: tuple[str, ...]) -> None:
+    # A lone surrogate (possible in JSON) has no UTF-8 form. The model's tokenizer replaces it in the same way.
+    clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
     with whole_or_nothing(file) as partial:
-        pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), partial)
+        pq.write_table(pa.table({"index": range(len(clean)), "text": pa.array(clean, pa.string())}), partial)
+
+
+def _read_texts(file: Path) -> tuple[str, ...]:
+    return tuple(pq.read_table(file, columns=["text"]).column("text").to_pylist())

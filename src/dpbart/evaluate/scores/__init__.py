@@ -1,1 +1,1 @@
-"""What a rewriting kept: BLEU, F1."""
+"""How much a rewriting kept: BLEU and F1."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import sacrebleu
 
-# Words that a text has whatever it is about.
+# Words that occur in texts on any topic.
 _WORDS = """
     a about after all also am an and any are as at be because been before but by can could d did do does doing for
     from get got had has have he her here him his how i if in into is it its just like ll m may me more most my no not
@@ -22,10 +22,10 @@ FUNCTION_WORDS = frozenset(_WORDS.split())
 
 @dataclass(frozen=True)
 class Kept:
-    """What rewritten texts have in common with their originals."""
+    """How much rewritten texts have in common with their originals."""
 
     bleu: float  # 0 to 100
-    content_words: float  # 0 to 1: of the originals' content words, those that the rewritten text has too
+    content_words: float  # 0 to 1: share of the originals' content words that are also in the rewritten text
     signature: str  # of BLEU
 
 

@@ -1,7 +1,7 @@
-"""How well labels are known: macro F1 over the whole test part, and what it must be held against.
+"""How well labels are predicted: macro F1 over the whole test set, and baselines to compare it with.
 
-Macro F1 is the mean of the F1 of every label that stands in the test part, whether it was ever predicted or not, so
-that every result on a data set has the same denominator. (The authors' code averages F1 over batches: another number.)
+Macro F1 is the mean F1 over all labels in the test set, predicted or not, so every result on a data set has the same
+denominator. (The authors' code averages F1 over batches, which gives a different number.)
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dpbart.errors import BadParameter
 
 @dataclass(frozen=True)
 class Scores:
-    """Of predicted labels against the true ones."""
+    """Scores of predicted labels against the true ones."""
 
     macro_f1: float  # 0 to 1
     accuracy: float  # 0 to 1
-    class_f1: Mapping[str, float]  # of each label of the test part
+    class_f1: Mapping[str, float]  # of each label in the test set
 
 
 def score(truth: Sequence[str], predicted: Sequence[str]) -> Scores:
-    """Scores of one prediction a text.
+    """The scores of one prediction per text.
 
     >>> score(["a", "a", "b", "b"], ["a", "b", "b", "b"]).accuracy
     0.75
@@ -32,7 +32,7 @@ def score(truth: Sequence[str], predicted: Sequence[str]) -> Scores:
     from sklearn.metrics import f1_score
 
     if len(truth) != len(predicted) or not truth:
-        raise BadParameter(f"predictions must be one a text, got {len(predicted)} for {len(truth)} texts.")
+        raise BadParameter(f"there must be one prediction per text, got {len(predicted)} for {len(truth)} texts.")
     labels = sorted(set(truth))
     each = f1_score(truth, predicted, labels=labels, average=None, zero_division=0)
     right = sum(a == b for a, b in zip(truth, predicted, strict=True))
@@ -41,17 +41,17 @@ def score(truth: Sequence[str], predicted: Sequence[str]) -> Scores:
 
 
 def majority(train: Sequence[str], truth: Sequence[str]) -> Scores:
-    """Guessing the most frequent label of the train part every time: what knowing nothing gives."""
+    """The scores of always guessing the most frequent label in train."""
     most = min(Counter(train).items(), key=lambda each: (-each[1], each[0]))[0]
     return score(truth, [most] * len(truth))
 
 
 def randomised_response(truth: Sequence[str], *, labels: int, epsilon: float) -> Scores:
-    """The label released by itself, with no text, by randomised response at the same epsilon: how well is it known?
+    """The scores of releasing only the label, without any text, by randomised response at the same epsilon.
 
     The true one of k labels is released with probability e^epsilon / (e^epsilon + k - 1), each other one with equal
-    probability: pure epsilon (Kairouz et al. 2016). The scores come from the expected counts, so nothing is drawn. The
-    k labels are those of the train part, or of the test part where it has more.
+    probability: pure epsilon (Kairouz et al. 2016). The scores come from the expected counts, without sampling. k is
+    the number of labels in train, or in test if that has more.
 
     >>> randomised_response(["a", "b"], labels=2, epsilon=math.inf).macro_f1
     1.0

@@ -1,6 +1,6 @@
 """A pre-trained encoder with a feed-forward layer on the mean of its last hidden states: text to label.
 
-This judges rewritten texts; it is no part of the private path, so it may use masks and lengths.
+It only evaluates rewritten texts. It is not on the private path, so it may use masks and lengths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ids = list[list[int]]
 
 
 class TextReader:
-    """Texts to ids, cut to a length."""
+    """Texts to ids, truncated to a length."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, length: int) -> None:
         self.tokenizer, self.length = tokenizer, length
@@ -31,7 +31,7 @@ class TextReader:
         return ids
 
     def pad(self, rows: Ids, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and mask, both (batch, longest of these rows)."""
+        """Ids and mask, both (batch, longest row)."""
         longest = max(len(row) for row in rows)
         fill = self.tokenizer.pad_token_id
         ids = torch.tensor([row + [fill] * (longest - len(row)) for row in rows], device=device)
@@ -40,7 +40,7 @@ class TextReader:
 
 
 class LabelModel(torch.nn.Module):
-    """Ids to a score for each label. What is longer than the encoder's window is read in pieces of that length."""
+    """Ids to a score for each label. A text longer than the encoder's window is read in pieces of that length."""
 
     def __init__(self, encoder: torch.nn.Module, width: int, labels: int, *, window: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class LabelModel(torch.nn.Module):
         fill = (0, -longest % window)  # to whole pieces
         ids, mask = (torch.nn.functional.pad(each, fill) for each in (ids, mask))  # (batch, pieces x window)
         pieces, seen = ids.view(-1, window), mask.view(-1, window)  # (batch x pieces, window)
-        seen = torch.where(seen.any(1, keepdim=True), seen, 1)  # a piece of padding must see something, and counts 0
+        seen = torch.where(seen.any(1, keepdim=True), seen, 1)  # a piece of padding must see something; its weight is 0
         hidden = self.encoder(input_ids=pieces, attention_mask=seen).last_hidden_state
         hidden = hidden.reshape(batch, ids.shape[1], -1)  # (batch, pieces x window, width)
         weight = mask.unsqueeze(-1).to(hidden.dtype)  # (batch, pieces x window, 1)
@@ -65,27 +65,27 @@ class LabelModel(torch.nn.Module):
 
 
 def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, TextReader]:
-    """An encoder by bundled name, directory, or hub id such as bert-base-uncased; of an encoder-decoder, the encoder.
+    """Load an encoder by bundled name, directory, or hub id; from an encoder-decoder, only the encoder.
 
     Args:
-        name: "mini" needs no network.
-        labels: How many there are to tell apart.
-        length: Tokens of a text to read, at most; an encoder with fewer positions (mini: 20) reads them in pieces.
+        name: such as "mini", which needs no network, or "bert-base-uncased".
+        labels: the number of labels.
+        length: the most tokens of a text to read; an encoder with fewer positions (mini: 20) reads them in pieces.
 
     Raises:
-        NotPrepared: If it cannot be loaded.
+        NotPrepared: if it cannot be loaded.
     """
     transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()  # else it reports the decoder's weights, which are not wanted here
+    transformers_logging.set_verbosity_error()  # it would report the decoder's unused weights
     folder = _place(name)
     try:
         config = AutoConfig.from_pretrained(folder)
         model = AutoModel.from_pretrained(folder, dtype=torch.float32)
         tokenizer = _tokenizer(folder)
-    except Exception as error:  # offline, unknown, damaged: each in its own kind of error
+    except Exception as error:  # offline, unknown, damaged: each has its own type
         raise NotPrepared(
             f"the encoder '{name}' could not be loaded ({type(error).__name__}). "
-            "Give 'mini', a directory, or, with a network, a hub id such as bert-base-uncased."
+            "Pass 'mini', a directory, or, with a network, a hub id such as bert-base-uncased."
         ) from error
     if config.is_encoder_decoder:
         model = model.get_encoder()
@@ -94,7 +94,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
 
 
 def weights_of(name: str) -> str:
-    """Which weights exactly: the beginning of their SHA-256 where they lie on this machine, else the name."""
+    """Identifies the weights: the first 12 digits of their SHA-256 if they are on this machine, otherwise the name."""
     file = Path(_place(name)) / "model.safetensors"
     return sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else name
 
