@@ -57,12 +57,12 @@ class GistTree:
     def nearest(self, vectors: Floats, bits: int) -> Codes:
         """The code of each vector, (n,), for vectors of shape (n, width)."""
         if bits <= self.depth:
-            return _nearest(vectors, self._levels[bits])
+            return nearest_of(vectors, self._levels[bits])
         if bits != self.depth + self.step_bits:
             raise ValueError(f"this tree has no gist of {bits} bits.")
-        leaf = _nearest(vectors, self._levels[self.depth])
+        leaf = nearest_of(vectors, self._levels[self.depth])
         missing = vectors - self._levels[self.depth][leaf]
-        step = _nearest(missing, self._steps, lengths=True)
+        step = nearest_of(missing, self._steps, lengths=True)
         codes: Codes = (leaf << self.step_bits) | step
         return codes
 
@@ -77,36 +77,6 @@ class GistTree:
         )
 
 
-def grow(vectors: Floats, depth: int, *, rounds: int = 4, seed: int = 0) -> Floats:
-    """Leaves of a balanced tree: every set of vectors is cut in two halves of equal size, along its widest direction.
-
-    Args:
-        vectors: (n, width), unit vectors of public text, n at least 2**depth.
-        depth: bits of the finest code.
-        rounds: of the small 2-means that finds the direction of each cut.
-        seed: of the vectors that a cut starts from.
-    """
-    draw = np.random.default_rng(seed)
-    sets = [np.arange(len(vectors))]
-    for _ in range(depth):
-        halves: list[npt.NDArray[np.int64]] = []
-        for members in sets:
-            halves += _cut(vectors, members, rounds, draw)
-        sets = halves
-    return unit(np.stack([vectors[members].mean(0) for members in sets]))
-
-
-def refine(leaves: Floats, vectors: Floats, *, rounds: int = 3) -> Floats:
-    """Lloyd's rounds over all leaves at once; a leaf that attracts nothing stays where it is."""
-    for _ in range(rounds):
-        codes = _nearest(vectors, leaves)
-        sums = np.zeros_like(leaves)
-        np.add.at(sums, codes, vectors)
-        used = np.bincount(codes, minlength=len(leaves)) > 0
-        leaves = np.where(used[:, None], unit(np.where(used[:, None], sums, leaves)), leaves)
-    return leaves
-
-
 def unit(rows: Floats) -> Floats:
     """Rows of length one; a row of zeros stays zero."""
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
@@ -114,29 +84,7 @@ def unit(rows: Floats) -> Floats:
     return scaled
 
 
-def _cut(
-    vectors: Floats, members: npt.NDArray[np.int64], rounds: int, draw: np.random.Generator
-) -> list[npt.NDArray[np.int64]]:
-    """Two halves of a set, equal in size up to one."""
-    inside = vectors[members]  # (members, width)
-    sample = inside if len(inside) <= 4000 else inside[draw.permutation(len(inside))[:4000]]
-    middle = sample.mean(0)
-    direction = sample[draw.integers(len(sample))] - middle
-    for _ in range(3):  # towards the widest direction
-        direction = (sample - middle).T @ ((sample - middle) @ direction)
-        direction /= np.linalg.norm(direction) + 1e-12
-    for _ in range(rounds):
-        side = (sample - middle) @ direction > 0
-        if side.all() or not side.any():
-            break
-        first, second = sample[side].mean(0), sample[~side].mean(0)
-        middle, direction = (first + second) / 2, first - second
-    order = np.argsort(inside @ direction, kind="stable")
-    half = len(order) // 2
-    return [members[order[:half]], members[order[half:]]]
-
-
-def _nearest(vectors: Floats, nodes: Floats, *, lengths: bool = False) -> Codes:
+def nearest_of(vectors: Floats, nodes: Floats, *, lengths: bool = False) -> Codes:
     """Of unit nodes the one at the smallest angle; with `lengths`, of any nodes the one at the smallest distance."""
     penalty = (nodes**2).sum(1) / 2 if lengths else np.zeros(len(nodes), np.float32)
     found = np.empty(len(vectors), np.int64)
