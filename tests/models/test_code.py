@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -224,9 +225,16 @@ def test_a_reader_follows_the_coder_as_far_as_the_bits_go(seed: int, tokens: int
     read = [reader.read(counts[place], edges[place]) for place in range(length)]
     if bits > coder.spent + 2:
         assert read == text
-    spent = [-np.log2(counts[place, token] / SCALE) for place, token in enumerate(text)]
-    decided = sum(np.cumsum(spent) + 4 < bits)  # tokens that the bits decide for certain
-    assert read[: max(0, decided - 1)] == text[: max(0, decided - 1)]
+    low, width = Fraction(0), Fraction(1)  # of the tokens so far
+    piece = Fraction(coder.code(bits), 1 << bits)
+    for place, token in enumerate(text):
+        low, width = (
+            low + width * Fraction(int(edges[place, token]), SCALE),
+            width * Fraction(int(counts[place, token]), SCALE),
+        )
+        if not low <= piece <= piece + Fraction(1, 1 << bits) <= low + width:
+            break
+        assert read[place] == token  # the piece lies inside: the bits decide this token
 
 
 @settings(max_examples=60)

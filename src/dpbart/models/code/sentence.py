@@ -50,9 +50,6 @@ class SentenceEncoder(nn.Module):
         self.down = nn.Linear(4 * width, sizes.vector)
         self.skip = nn.Linear(2 * width, sizes.vector)
         self.bag = nn.Linear(width, sizes.vector, bias=False)  # of the tokens alone, whatever their order
-        for weight in (self.score.weight, self.down.weight, self.before.weight, self.after.weight, self.skip.weight):
-            nn.init.zeros_(weight)
-        nn.init.normal_(self.place.weight, std=0.02)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Documents: the mean of their windows, by the number of tokens in each."""
@@ -97,8 +94,6 @@ class _Layer(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
         self.up = nn.Linear(width, inner)
         self.down = nn.Linear(inner, width)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.down.weight)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         n, window, width = states.shape

@@ -54,12 +54,6 @@ class Writer(nn.Module):
         self.gate = nn.Linear(width, 1)  # of all tokens that are not frequent
         self.register_buffer("order", torch.arange(sizes.vocabulary))
         self.register_buffer("rank", torch.arange(sizes.vocabulary))
-        for table in (self.place, self.depth, self.gist):
-            nn.init.normal_(table.weight, std=0.02)
-        nn.init.zeros_(self.to_all.weight)
-        nn.init.zeros_(self.to_out.weight)
-        nn.init.normal_(self.gist2.weight, std=width**-0.5)
-        nn.init.zeros_(self.unembed.bias)
 
     def topic(self, vectors: Tensor, depths: Tensor) -> Tensor:
         """What the writer reads of a gist, (n, width), from vectors (n, gist) and their bits (n,)."""
@@ -143,10 +137,6 @@ class _Block(nn.Module):
         self.up = nn.Linear(width, inner, bias=False)
         self.down = nn.Linear(inner, width, bias=False)
         self.mix = nn.Parameter(torch.tensor([1.0, 0.0]))  # shares of the states and of the first ones
-        for weight in (self.qkv.weight, self.up.weight):
-            nn.init.normal_(weight, std=0.7 * width**-0.5)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.down.weight)
 
     def forward(self, states: Tensor, first: Tensor, mask: Tensor | None, kept: _Kept | None) -> Tensor:
         batch, tokens, width = states.shape
