@@ -18,7 +18,7 @@ from dpbart.privacy.decimals import exactly, minus, written
 from dpbart.privacy.event import Event
 from dpbart.privacy.mechanisms import Gaussian, Laplace, NoiseMechanism, NonPrivate
 
-BOUNDS = Bounds("value:1", 4, ByValue(1.0).sensitivity(4))
+BOUNDS = Bounds("value:1", 1.0, 4, ByValue(1.0).sensitivity(4))
 
 
 def release(mechanism: NoiseMechanism) -> Release:

@@ -24,7 +24,7 @@ OLD = Path(__file__).parent / "version_0_1"
 
 
 def gaussian(epsilon: float, delta: float) -> Release:
-    return Release((Gaussian(epsilon, delta).facts(Bounds("value:1", 1, Sensitivity(2.0, 2.0))).event,))
+    return Release((Gaussian(epsilon, delta).facts(Bounds("value:1", 1.0, 1, Sensitivity(2.0, 2.0))).event,))
 
 
 def a_run(name: str, release: Release = TENTH) -> Run:

@@ -93,7 +93,7 @@ class ColumnsChannel:
     def bounds(self) -> Bounds:
         """What the clip guarantees about one text."""
         entries = self.positions * len(self.columns.kept)
-        return Bounds(self.clip.name, entries, self.clip.sensitivity(entries))
+        return Bounds(self.clip.name, self.clip.bound, entries, self.clip.sensitivity(entries))
 
     @cached_property
     def facts(self) -> Facts:

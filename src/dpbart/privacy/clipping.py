@@ -47,11 +47,13 @@ class Bounds:
 
     Attributes:
         clip: how it is clipped, such as "value:0.1".
+        bound: the largest absolute value an entry can have.
         entries: of one document.
         sensitivity: how far apart two documents can lie.
     """
 
     clip: str
+    bound: float
     entries: int
     sensitivity: Sensitivity
 
@@ -89,7 +91,7 @@ class Clipped:
     @property
     def bounds(self) -> Bounds:
         """What the clip guarantees, without the data."""
-        return Bounds(self.clip, math.prod(self.values.shape[1:]), self.sensitivity)
+        return Bounds(self.clip, self.bound, math.prod(self.values.shape[1:]), self.sensitivity)
 
 
 class Clip(Protocol):

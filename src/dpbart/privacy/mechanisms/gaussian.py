@@ -47,7 +47,6 @@ class Gaussian:
     """
 
     name: ClassVar[str] = "gaussian"
-    norm: ClassVar[str] = "L2"
     scale_name: ClassVar[str] = "standard deviation"
 
     epsilon: float

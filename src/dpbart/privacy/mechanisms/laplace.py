@@ -31,7 +31,6 @@ class Laplace:
     """
 
     name: ClassVar[str] = "laplace"
-    norm: ClassVar[str] = "L1"
     scale_name: ClassVar[str] = "scale"
 
     epsilon: float

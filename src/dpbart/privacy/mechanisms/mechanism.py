@@ -54,7 +54,6 @@ class Mechanism(Protocol):
 class NoiseMechanism(Mechanism, Protocol):
     """A mechanism that adds noise to a clipped latent."""
 
-    norm: ClassVar[str]  # in which its sensitivity is measured: "L1" or "L2"
     scale_name: ClassVar[str]  # what its scale is called
 
     @classmethod

@@ -50,7 +50,7 @@ def noise_facts(mechanism: NoiseMechanism, bounds: Bounds, *, proof: str, right_
         lines=(
             ("Clip", f"{bounds.clip}, {bounds.entries:,} entries per text"),
             ("Sensitivity", f"L2 {sensitivity.l2:.6g}, L1 {sensitivity.l1:.6g}"),
-            ("Noise scale", f"{scale:.6g} on every entry" if scale else "0: no noise"),
+            ("Noise scale", _noise_words(mechanism.scale_name, scale, bounds.bound)),
         ),
         sampler=EXACT_SAMPLER if scale else "no noise",
         entropy=SYSTEM_ENTROPY if scale else "no noise",
@@ -59,3 +59,9 @@ def noise_facts(mechanism: NoiseMechanism, bounds: Bounds, *, proof: str, right_
         event=event,
         recipe=f"mech:{mechanism.name}|eps:{promised.epsilon:.10g}|delta:{promised.delta:.10g}|clip:{bounds.clip}",
     )
+
+
+def _noise_words(name: str, scale: float, bound: float) -> str:
+    if not scale:
+        return "0: no noise"
+    return f"{name} {scale:.6g} on every entry, {scale / bound:.3g} times the bound"
