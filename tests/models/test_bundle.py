@@ -70,7 +70,7 @@ def test_a_plain_bart_directory_needs_a_clip_of_its_own(tiny_copy: Path) -> None
 def test_another_kind_of_model_is_refused(tiny_copy: Path) -> None:
     (tiny_copy / "dpbart.json").unlink()
     (tiny_copy / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(NotPrepared, match="of the kind bart or adept; config.json says model_type 'bert'"):
+    with pytest.raises(NotPrepared, match="of the kind bart, adept or dpbart-code; config.json says model_type 'bert'"):
         Bundle.find(str(tiny_copy))
 
 

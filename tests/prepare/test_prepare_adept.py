@@ -180,7 +180,7 @@ def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
 
 
 def test_commands_for_bart_refuse_an_adept(corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but pruning reads"):
+    with pytest.raises(NotPrepared, match="'tiny-adept' is not a BART .*, but pruning reads"):
         prune(tiny_adept, corpus, PruneRecipe(), tmp_path / "pruned", texts=1)
     with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but PR\\+"):
         train_noisy(tiny_adept, corpus, NoisyRecipe(), tmp_path / "noisy")

@@ -118,7 +118,7 @@ def test_an_adept_that_calls_itself_otherwise_is_refused(tiny_adept: Bundle, tmp
     with pytest.raises(NotPrepared, match=f"its variant is '{variant}' .*, but its model_type 'adept'"):
         Bundle.at(copy)
     (copy / "dpbart.json").unlink()
-    with pytest.raises(NotPrepared, match="its dpbart.json with the clip of its training is missing"):
+    with pytest.raises(NotPrepared, match="its dpbart.json with the facts of its training is missing"):
         Bundle.at(copy)
 
 

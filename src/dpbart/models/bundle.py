@@ -221,8 +221,10 @@ class _Config:
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
         if kind not in FAMILIES or type(width) is not int or type(longest) is not int:
+            *most, last = FAMILIES
+            kinds = f"{', '.join(most)} or {last}"
             raise NotPrepared(
-                f"'{folder}' must be a model of the kind {' or '.join(FAMILIES)}; config.json says "
+                f"'{folder}' must be a model of the kind {kinds}; config.json says "
                 f"model_type {kind!r}, d_model {width!r}, max_position_embeddings {longest!r}."
             )
         return cls(FAMILIES[kind], width, longest)
