@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.unfinished import folder_of
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import plan
@@ -43,7 +43,7 @@ def live(folder: Path) -> None:
 
 def safe(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
-    return [text for text, _ in Parts(work).read()] if work.exists() else []
+    return [text for text, _ in SavedTexts(work).read()] if work.exists() else []
 
 
 def main() -> None:

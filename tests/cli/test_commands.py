@@ -204,9 +204,9 @@ WAITING = """
 import sys, time
 from pathlib import Path
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 
-told_off, real, deadline = Path(sys.argv.pop(1)), Parts.add, time.monotonic() + 600
+told_off, real, deadline = Path(sys.argv.pop(1)), SavedTexts.add, time.monotonic() + 600
 commit.PART_ROWS = 64
 
 def add(*args, **kwargs):
@@ -214,7 +214,7 @@ def add(*args, **kwargs):
     while not told_off.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-Parts.add = add
+SavedTexts.add = add
 from dpbart.cli import cli
 cli()
 """
@@ -245,7 +245,7 @@ def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
         r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", told
     )
     refused = run("rewrite", *files, *model)
-    assert "has an unfinished run, of which" in refused.stderr
+    assert "has an unfinished run with" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0
     assert len((folder / "out.txt").read_text().splitlines()) == 1500
 

@@ -200,7 +200,9 @@ def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 
     """Facts of a BART directory that was not made here: all columns, the paper's length."""
     config = _Config.read(folder)
     if config.family is not BART:
-        raise NotPrepared(f"'{folder}' is not a BART, and its {FACTS_FILE} with the facts of its training is missing.")
+        raise NotPrepared(
+            f"'{folder}' is not a BART, and its {FACTS_FILE}, with the facts of its training, is missing."
+        )
     return ModelFacts(variant="clv", length=length, width=config.width, clip=clip, recipe={"imported": source})
 
 

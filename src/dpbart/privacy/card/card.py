@@ -189,15 +189,15 @@ class Card:
         Raises:
             BadTable: A file cannot be written.
         """
-        text, page = pages_beside(file)
+        text, page = pages_next_to(file)
         for target, content in ((text, self.as_text()), (page, self.as_html()), (file, self.as_json(key))):
             write_whole(target, content)
 
 
-def pages_beside(file: Path) -> tuple[Path, Path]:
+def pages_next_to(file: Path) -> tuple[Path, Path]:
     """Where the pages to read stand: beside the card's JSON.
 
-    >>> [page.name for page in pages_beside(Path("out.csv.card.json"))]
+    >>> [page.name for page in pages_next_to(Path("out.csv.card.json"))]
     ['out.csv.card.txt', 'out.csv.card.html']
     """
     return file.with_suffix(".txt"), file.with_suffix(".html")
