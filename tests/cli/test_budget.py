@@ -65,7 +65,7 @@ def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, 
     done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
     assert done.exit_code == 1
     assert "Error: 'anna' has epsilon 30.4" in done.stderr
-    assert "left of 950; this release needs 1000. Nothing of it was recorded or released." in done.stderr
+    assert "left of 950; this release needs 1000. Nothing in this release was recorded." in done.stderr
     assert ledger.read_bytes() == content
     assert not (tmp_path / "again.csv").exists()
     run("budget", "limit", ledger, 2000, "--person", " anna ")  # as a file's blanks do not count either
