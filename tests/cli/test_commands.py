@@ -48,7 +48,7 @@ def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
     assert "Sensitivity  12.066483 (L2) over 3,640 entries" in done.stdout
     assert (
-        "names the right one at most\n             84.1% of the time (50% is blind); one of a million, 2.1%."
+        "picks the right one at most\n             84.1% of the time (50% is chance); one of a million, 2.1%."
         in done.stdout
     )
 

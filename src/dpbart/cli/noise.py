@@ -57,8 +57,10 @@ def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, 
     times = f"{scale / clip:.3g} times the bound"
     click.echo(f"Noise        {chosen.scale_name} {scale:.6g} on entries of at most {clip:g}: {times}")
     click.echo(f"Channel      at most {facts.bits:.4g} bits of a text get through")
-    click.echo("In words     Whoever knows that a text is one of two, equally likely, names the right one at most")
-    click.echo(f"             {_percent(two)} of the time (50% is blind); one of a million, {_percent(many)}.")
+    click.echo(
+        "In words     An attacker who knows that a text is one of two, equally likely, picks the right one at most"
+    )
+    click.echo(f"             {_percent(two)} of the time (50% is chance); one of a million, {_percent(many)}.")
 
 
 def _percent(share: float) -> str:
