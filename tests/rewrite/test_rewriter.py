@@ -99,7 +99,7 @@ def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, deco
 
 def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, width=64, kept=(0, 63)).write(tiny_copy)
-    with pytest.raises(NotPrepared, match=r"a model 64 wide \(dpbart.json\), but its weights are 32 wide"):
+    with pytest.raises(NotPrepared, match="dpbart.json is for a model of width 64, but config.json has width 32"):
         Rewriter.load(str(tiny_copy), epsilon=10)
 
 
