@@ -1,6 +1,6 @@
-"""How far along long work is: a bar with a rate and the time left, on standard error.
+"""Progress on standard error: a bar with the rate and the remaining time.
 
-Where standard error is not a terminal (a log file, a batch system), a plain line every half minute.
+If standard error is not a terminal (a log file, a batch system), a plain line is printed every 30 seconds.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @dataclass
 class Bar:
-    """Counts work done; `note` says something short about it, such as the loss."""
+    """Counts the work done. `note` adds something short, such as the loss."""
 
     title: str
     total: int | None
     unit: str
     shown: Progress | None
-    start: int = 0  # work that an earlier, interrupted run had done
+    start: int = 0  # work done by an earlier, interrupted run
     done: int = 0
     began: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
@@ -48,7 +48,7 @@ class Bar:
 
 @contextmanager
 def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
-    """A bar over `total` pieces of work (None when their number is not known)."""
+    """A progress bar over `total` units of work (None if unknown)."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Bar(title, total, unit, shown=None, start=start, done=start)
