@@ -114,7 +114,7 @@ def live(folder: Path, *, die: str = "", seconds: float | None = None) -> int | 
     return process.exitcode
 
 
-def safe_texts(folder: Path) -> list[str]:
+def saved_texts(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
     return [text for text, _ in SavedTexts(work).read()] if work.exists() else []
 
@@ -134,7 +134,7 @@ def check_the_end(folder: Path, seen: Sequence[str]) -> None:
 @pytest.mark.parametrize("die", ["record 3", "add 3", "added 3", "write 1", "remove 1"])
 def test_a_run_resumes_after_a_kill_at_each_step_of_a_release(folder: Path, die: str) -> None:
     assert live(folder, die=die) == -signal.SIGKILL
-    seen = safe_texts(folder)
+    seen = saved_texts(folder)
     assert live(folder, die=die if die == "add 3" else "") == (-signal.SIGKILL if die == "add 3" else 0)
     if die == "add 3":
         assert live(folder) == 0
@@ -147,7 +147,7 @@ def test_a_run_resumes_after_kills_at_random_moments(folder: Path) -> None:
         live(folder, seconds=secrets.randbelow(60) / 100)
         if is_over(folder):
             break
-        now = safe_texts(folder)
+        now = saved_texts(folder)
         assert now[: len(seen)] == seen
         seen = now
     if is_over(folder):
@@ -243,7 +243,7 @@ def test_a_run_that_fills_the_disk_can_resume(folder: Path, monkeypatch: pytest.
         BadTable, match="No space left on device. 40 texts are saved in its folder. Free some space, then continue"
     ):
         run(a_task(folder), rewriter)
-    seen = safe_texts(folder)
+    seen = saved_texts(folder)
     assert len(seen) == 40
     assert not list(folder_of(folder / "out.csv").glob(".*.partial"))
     run(a_task(folder), rewriter)
@@ -258,7 +258,7 @@ def test_a_limit_reached_during_the_run_stops_it(folder: Path, monkeypatch: pyte
     Ledger(folder / "l.db").set_limit(Decimal(1000), "p0")
     with pytest.raises(BudgetExceeded, match="'p0' has epsilon"):
         job.run(inline(rewriter))
-    seen = safe_texts(folder)
+    seen = saved_texts(folder)
     assert 0 < len(seen) < ROWS
     assert Ledger(folder / "l.db").summary().texts == len(seen)  # the refused part changed nothing
     Ledger(folder / "l.db").set_limit(None, "p0")

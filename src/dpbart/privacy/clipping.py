@@ -187,7 +187,7 @@ class ByNorm:
 
 
 def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:
-    """Scale down the rows whose norm exceeds the radius; leave the others unchanged."""
+    """Scale rows with a norm above the radius down to it; leave the others unchanged."""
     peak = np.abs(rows).max(axis=1, keepdims=True)  # (batch, 1)
     # The largest entry is divided out first: squares of large entries would overflow.
     unit = rows / np.where(peak > 0, peak, 1.0)  # (batch, entries), within [-1, 1]

@@ -67,7 +67,7 @@ class UnfinishedRun:
         return sum(map(int, file.read_text().split())) if file.is_file() else 0
 
     def refuse(self, texts: int) -> None:
-        """Remember, for the card, that so many texts were refused."""
+        """Remember for the card how many texts were refused."""
         with suppress(OSError), (self.folder / _REFUSED).open("a") as file:
             file.write(f"{texts}\n")
 
