@@ -20,7 +20,7 @@ from dpbart.rewrite.describe import describe, run_facts, run_settings
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
-from dpbart.rewrite.durable.unfinished import FileStamp, UnfinishedRun, check_unfinished, open_run, stamp_of
+from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfinished, open_run, stamp_of
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
 from dpbart.rewrite.joined import Joined, one_label_per_person
@@ -48,7 +48,7 @@ class Job:
     output: AbstractContextManager[Writer]
     account: Account
     documents: Mapping[str, int]  # per person, in the input
-    seen: FileStamp | None  # the stamp of the input when it was checked
+    seen: Stamp | None  # the stamp of the input when it was checked
     resuming: bool = False  # whether there is a run to resume
 
     def run(self, engine: Engine) -> Card:

@@ -30,7 +30,7 @@ INPUT = "the input"
 _MANIFEST, _SECRET, _LOCK, _REFUSED = "run.json", "secret", "lock", "refused"
 
 RunSettings = Mapping[str, object]
-FileStamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
+Stamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
 
 
 @dataclass
@@ -42,7 +42,7 @@ class UnfinishedRun:
     saved: SavedTexts
     source: Path
     input: str  # the keyed digest of the input when the run began
-    stamp: FileStamp | None  # of the input when it was last known to be unchanged
+    stamp: Stamp | None  # of the input when it was last known to be unchanged
 
     def check_input(self, *, again: bool = False) -> None:
         """Refuse an input that has changed since the run began.
@@ -107,7 +107,7 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
     return resume
 
 
-def stamp_of(source: Path) -> FileStamp | None:
+def stamp_of(source: Path) -> Stamp | None:
     """A stamp that changes when the file changes, without reading it; None for standard input or a missing file."""
     try:
         held = None if source == STANDARD else source.stat()
@@ -118,14 +118,7 @@ def stamp_of(source: Path) -> FileStamp | None:
 
 @contextmanager
 def open_run(
-    target: Path,
-    source: Path,
-    settings: RunSettings,
-    *,
-    run: str,
-    resume: bool,
-    overwrite: bool,
-    seen: FileStamp | None,
+    target: Path, source: Path, settings: RunSettings, *, run: str, resume: bool, overwrite: bool, seen: Stamp | None
 ) -> Iterator[UnfinishedRun]:
     """Create or find the folder of this run, and hold its lock while it is open.
 
