@@ -1,4 +1,4 @@
-"""What the mechanisms that add noise to a latent share: the grid, the draw and the facts."""
+"""Code shared by the mechanisms that add noise to a latent: the grid, the sampling and the facts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exac
 def add_noise(mechanism: NoiseMechanism, clipped: Clipped, law: Law, entropy: Entropy) -> Noised:
     """Put the latent on a grid, add noise on the same grid, and seal it."""
     bounds, scale = clipped.bounds, mechanism.noise_scale(clipped.sensitivity)
-    # l1 / 2 is the largest L1 norm that the clip lets through: over the entries, C by value, C / sqrt(n) by L2 norm.
+    # l1 / 2 is the largest L1 norm that the clip allows. Per entry that is C by value, and C / sqrt(n) by L2 norm.
     grid = grid_for(scale=scale, typical=clipped.l1 / (2 * bounds.entries))
-    # Truncated TOWARDS ZERO: no entry and so no norm grows, the latent stays in its box or ball, and the sensitivity
-    # still holds. Dividing by a power of two is exact.
+    # Truncated TOWARDS ZERO: no entry grows and so no norm grows. The latent stays in its box or ball, and the
+    # sensitivity still holds. Dividing by a power of two is exact.
     steps = np.trunc(clipped.values / grid).astype(np.int64)  # (batch, ...)
     noise = draw_rounded(law, scale=scale, grid=grid, count=steps.size, entropy=entropy)
     facts = mechanism.facts(bounds)
