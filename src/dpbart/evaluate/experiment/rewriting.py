@@ -55,7 +55,7 @@ class SplitRewriting:
             delta=setting.data.delta,
             mechanism=setting.mechanism,
             length=plan.length,
-            beams=plan.beams,
+            beams=plan.beams_of(str(setting.model)),
             batch_size=plan.batch_size,
         )
 
