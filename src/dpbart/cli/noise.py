@@ -49,19 +49,24 @@ def noise(
         facts = Settings(model, epsilon, delta, mechanism).channel.facts
     else:
         facts = _latent_facts(epsilon, delta, mechanism or "gaussian", length or 20, columns, clip)
-    two, many = facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2)
-    if as_json:
-        figures = {
-            "mechanism": facts.mechanism,
-            "epsilon": facts.guarantee.epsilon,
-            "delta": facts.guarantee.delta,
-            **facts.figures,
-            "bits": facts.bits,
-            "right_of_two": two,
-            "right_of_a_million": many,
-        }
-        click.echo(json.dumps(figures))
-        return
+    show = _show_json if as_json else _show_words
+    show(facts, facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2))
+
+
+def _show_json(facts: Facts, two: float, many: float) -> None:
+    figures = {
+        "mechanism": facts.mechanism,
+        "epsilon": facts.guarantee.epsilon,
+        "delta": facts.guarantee.delta,
+        **facts.figures,
+        "bits": facts.bits,
+        "right_of_two": two,
+        "right_of_a_million": many,
+    }
+    click.echo(json.dumps(figures))
+
+
+def _show_words(facts: Facts, two: float, many: float) -> None:
     click.echo(f"{'Guarantee':<13}{facts.guarantee} for one text")
     for name, words in facts.lines:
         click.echo(f"{name:<13}{words}")

@@ -166,11 +166,6 @@ class Bundle:
         """The first digits of the weights' SHA-256. They identify the model."""
         return digest_of(self.folder / "model.safetensors")[:12]
 
-    @property
-    def identity(self) -> str:
-        """The exact model, such as "mini@0123456789ab"."""
-        return f"{self.name}@{self.fingerprint}"
-
     @cached_property
     def files(self) -> str:
         """The first digits of a SHA-256 over the model's facts, tokenizer and config, without its weights."""

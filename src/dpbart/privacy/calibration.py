@@ -10,6 +10,7 @@ from collections.abc import Callable
 from scipy.special import log_ndtr
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.decimals import exactly
 
 EPSILONS = (0.01, 100_000.0)
 DELTAS = (1e-15, 0.5)
@@ -156,6 +157,23 @@ def check_delta(delta: float) -> None:
         )
     if delta > most:
         raise BadParameter(f"delta must be at most {most:g}, got {delta}. Keep it below 1 / the number of documents.")
+
+
+def check_delta_for(delta: float, *, texts: int, whose: str, remedy: str) -> None:
+    """Refuse a delta that is not below 1 / (number of texts): 1 / N would allow publishing one whole text at random.
+
+    Args:
+        delta: of one text.
+        texts: all of them, or people times the most texts of one person.
+        whose: the texts in words, such as "10 texts".
+        remedy: what to do, with `{delta}` where a delta that is small enough goes.
+
+    Raises:
+        BadParameter: delta is too large.
+    """
+    if exactly(delta) * texts >= 1:
+        smaller = remedy.format(delta=f"{0.1 / texts:.0e}")
+        raise BadParameter(f"delta must be below 1 / {texts} for {whose}, got {delta:g}. {smaller}")
 
 
 def _least(falling: Callable[[float], float], asked: float, *, low: float, high: float) -> float:

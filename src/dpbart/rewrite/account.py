@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from dpbart.errors import BadParameter, BudgetExceeded
+from dpbart.errors import BudgetExceeded
 from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
+from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.card.card import PersonFacts
 from dpbart.privacy.decimals import written
 from dpbart.rewrite.people import People
@@ -93,18 +94,10 @@ class Account:
 
     def check_delta(self, *, rows: int) -> None:
         """A person's delta must be below 1 / N: delta = 1 / N would allow publishing a random person's texts."""
-        delta, people = self.composed.delta, len(self.texts) or rows
-        if delta * people < 1:
-            return
-        if self.people is None:
-            whom, each = f"{rows} for {rows} texts", ""
-        else:
-            whom = f"{people * self.most_texts} for {people} people with up to {self.most_texts} texts each"
-            each = " for one text"
-        one = float(self.release.delta)
-        raise BadParameter(
-            f"delta must be below 1 / {whom}, got {one:g}{each}. Pass --delta {0.1 / (people * self.most_texts):.0e}."
-        )
+        people, most = len(self.texts) or rows, self.most_texts
+        whose = f"{rows} texts" if self.people is None else f"{people} people with up to {most} texts each"
+        delta = float(self.release.delta)
+        check_delta_for(delta, texts=people * most, whose=whose, remedy="Pass --delta {delta}.")
 
     def begin(self, *, mechanism: str, model: str) -> None:
         """Enter the run in the ledger before its first text. A resumed run is already there."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.calibration import check_delta_for
 from dpbart.rewrite.rewriter import Rewriter
 
 if TYPE_CHECKING:
@@ -63,7 +64,4 @@ def _texts(values: Sequence[object] | None, column: str) -> list[str]:
 
 def _check_delta(rewriter: Rewriter, *, rows: int) -> None:
     delta = rewriter.facts.guarantee.delta
-    if delta * rows >= 1:
-        raise BadParameter(
-            f"delta must be below 1 / {rows} for {rows} texts, got {delta:g}. Load with delta={0.1 / rows:.0e}."
-        )
+    check_delta_for(delta, texts=rows, whose=f"{rows} texts", remedy="Load with delta={delta}.")
