@@ -237,13 +237,7 @@ def plan(request: Request, described: Described) -> Job:
     if request.sign_key is not None:
         read_private_key(request.sign_key)  # refuse a key that cannot sign now, not after hours of work
     seen = stamp_of(request.source)
-    table = open_table(request.source, text_column=request.text_column)
-    people, labels = request.people, request.policy
-    if labels is not None:
-        table.require(labels.column, option="--label-column")
-        labels.check(table)
-    if people is not None:
-        table.require(people.column, option=people.option)
+    table, people, labels = _open_table(request), request.people, request.policy
     resuming = request.target != STANDARD and check_unfinished(
         request.target, resume=request.resume, overwrite=request.overwrite
     )
@@ -269,6 +263,17 @@ def plan(request: Request, described: Described) -> Job:
         resuming=resuming,
     )
     return Job(request, described, table, columns, rows, writer, account, documents, seen, resuming)
+
+
+def _open_table(request: Request) -> Table:
+    """The input, with every column that the request names."""
+    table = open_table(request.source, text_column=request.text_column)
+    if request.policy is not None:
+        table.require(request.policy.column, option="--label-column")
+        request.policy.check(table)
+    if request.people is not None:
+        table.require(request.people.column, option=request.people.option)
+    return table
 
 
 def _release(described: Described, request: Request) -> Release:
