@@ -88,7 +88,7 @@ def test_tests_and_scripts_that_a_page_names_exist() -> None:
 
 def test_source_files_that_a_page_names_exist() -> None:
     rooms = "privacy|channels|models|tables|rewrite|prepare|evaluate|cli"
-    pages = [page.read_text() for page in (REPOSITORY / "docs").glob("*.md")]
+    pages = [page.read_text() for page in (*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "CONTRIBUTING.md")]
     named = {path for page in pages for path in re.findall(rf"`((?:{rooms})/[\w/]+(?:\.py|/))`", page)}
     assert len(named) > 10
     assert [path for path in sorted(named) if not (REPOSITORY / "src" / "dpbart" / path).exists()] == []
