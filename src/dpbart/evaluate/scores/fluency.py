@@ -47,7 +47,8 @@ def measure_fluency(
     public: set[Triple] = set()
     for text in corpus:
         public.update(sought.intersection(triples(text)))
-    return Fluency(*(_share(found, public) for found in counted), triples=len(counted[0]))
+    share, without_order, original = (_share(found, public) for found in counted)
+    return Fluency(share, without_order, original, len(counted[0]))
 
 
 def triples(text: str) -> Iterator[Triple]:
