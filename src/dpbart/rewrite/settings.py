@@ -49,7 +49,7 @@ class Settings:
     """A model by name, and how it rewrites. Only plain values are sent to workers, which load the model themselves.
 
     Attributes:
-        model: a bundled name such as "mini-pr-plus", a directory, or a hub id such as "facebook/bart-base".
+        model: a bundled name such as "mini-code", a directory, or a hub id such as "facebook/bart-base".
         epsilon: the privacy budget of one text; may be left out only with the mechanism "none".
         delta: the slack in the guarantee; choose it below 1 / (number of texts). Pure mechanisms do not use it.
         mechanism: "response", "gaussian", "laplace" or "none" (NOT PRIVATE); the model's default if left out.
