@@ -103,6 +103,7 @@ class Settings:
                 f"the mechanism of '{self.bundle.name}' must be one of {', '.join(family.mechanisms)}, "
                 f"got {mechanism!r}. Choose one of these, or another model."
             )
+        known(mechanism).check_budget(self.epsilon, self.delta)
         return family.channel(
             self.bundle, mechanism=mechanism, epsilon=self.epsilon, delta=self.delta, length=self.tokens
         )
