@@ -119,3 +119,12 @@ def test_the_example_with_frames_runs() -> None:
     frame, mapped = done.stdout.split("Column([")  # what each of the two hooks gave back
     assert frame.split()[:2] == ["id", "text"]
     assert len(ast.literal_eval(f"[{mapped.strip()[:-1]}")) == 2
+
+
+def test_the_tables_of_the_code_channel_are_its_scores() -> None:
+    script = script_of_the_docs("make_code")
+    assert script.table() in (REPOSITORY / "docs" / "code.md").read_text()
+    assert script.samples() in (REPOSITORY / "docs" / "code.md").read_text()
+    readme = (REPOSITORY / "README.md").read_text()
+    assert script.headline() in readme
+    assert script.samples((1, 2, 3)) in readme
