@@ -161,7 +161,9 @@ def test_a_replay_is_loud(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
 def test_models_are_listed_and_shown() -> None:
     listed = json.loads(run("models", "list", "--json").stdout)
     assert "mini" in [each["name"] for each in listed]
-    assert run("models", "list").stdout.splitlines()[0].startswith("mini ")
+    lines = run("models", "list").stdout.splitlines()
+    assert lines[0].startswith("mini ")
+    assert "mini-code      code     reads 512 tokens, writes 38, epsilon 0.5 to 200 (the default)" in lines
     shown = json.loads(run("models", "show", "mini", "--json").stdout)
     assert (shown["variant"], shown["length"]) == ("clv", 20)
     assert math.isfinite(shown["clip"])
@@ -268,4 +270,4 @@ def test_a_terminated_run_can_resume(tiny: Bundle, tmp_path: Path) -> None:
 
 def test_a_model_without_a_clip_is_shown_as_such(tiny_copy: Path) -> None:
     (tiny_copy / "dpbart.json").unlink()
-    assert "clip         not chosen yet" in run("models", "show", tiny_copy).stdout
+    assert "clip not chosen yet (run: dpbart prepare clip)" in run("models", "show", tiny_copy).stdout

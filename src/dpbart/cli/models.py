@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from dpbart import DEFAULT_MODEL
+
 
 @click.group()
 def models() -> None:
@@ -29,19 +31,15 @@ def list_models(as_json: bool) -> None:
         click.echo(json.dumps([{"name": each.name, **_short(asdict(each.facts))} for each in bundles]))
         return
     for each in bundles:
-        facts = each.facts
-        kept = facts.width if facts.kept is None else len(facts.kept)
-        click.echo(
-            f"{each.name:<14} {facts.variant:<8} length {facts.length}, clip {facts.clip:g}, "
-            f"{kept} of {facts.width} columns"
-        )
+        default = " (the default)" if each.name == DEFAULT_MODEL else ""
+        click.echo(f"{each.name:<14} {each.facts.variant:<8} {each.family.summary(each)}{default}")
 
 
 @models.command()
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(model: str, as_json: bool) -> None:
-    """Show a model's clip, columns, public data, recipe and figures.
+    """Show what a model is: its channel, public data, recipe and figures.
 
     \b
         dpbart models show mini
@@ -53,9 +51,10 @@ def show(model: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(held))
         return
-    unset = {"kept": "all columns", "clip": "not chosen yet (run: dpbart prepare clip)"}
+    click.echo(f"{'about':<12} {bundle.family.summary(bundle)}")
     for name, value in held.items():
-        click.echo(f"{name:<12} {unset.get(name, 'none') if value is None else _line(value)}")
+        if value is not None:
+            click.echo(f"{name:<12} {_line(value)}")
 
 
 @models.command("import")

@@ -80,6 +80,12 @@ class LatentFamily:
         public = SideInformation.of(noise, clip, columns, length=length) if bundle.facts.told else None
         return ColumnsChannel(columns, clip, noise, self.positions(length), public)
 
+    def summary(self, bundle: Bundle) -> str:
+        """Length, clip and columns."""
+        facts, clip = bundle.facts, bundle.facts.clip
+        bound = "not chosen yet (run: dpbart prepare clip)" if clip is None else f"{clip:g}"
+        return f"length {facts.length}, clip {bound}, {len(bundle.columns.kept)} of {facts.width} columns"
+
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """As many tokens as are written."""
         return length

@@ -62,6 +62,9 @@ class Family(Protocol):
     ) -> Channel[Any, Any]:
         """The channel of a model for one budget. Loads no weights."""
 
+    def summary(self, bundle: Bundle) -> str:
+        """One line about a model, for a list of models."""
+
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read, where so many are written at most."""
 

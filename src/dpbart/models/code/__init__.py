@@ -45,6 +45,12 @@ class CodeFamily:
         except (KeyError, TypeError, ValueError) as error:
             raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
 
+    def summary(self, bundle: Bundle) -> str:
+        """What it reads and writes, and for which budgets."""
+        rows, length = self.table(bundle).rows, bundle.facts.length
+        reads = self.reads(bundle, length=length)
+        return f"reads {reads} tokens, writes {length}, epsilon {rows[0][0]:g} to {rows[-1][0]:g}"
+
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read: all windows of the sentence encoder, whatever is written."""
         sizes = self._config(bundle)["sentence"]
