@@ -28,7 +28,7 @@ EPSILONS = (1, 2, 4, 6, 8, 10, 20, 35, 50, 70, 100, 120, 200)
 MODEL = "mini-code"
 PAPERS = "mini-pr-plus"  # the paper's best model; its scores are in docs/models.json
 HEADLINE = (10, 20, 35, 50, 70, 100)  # the epsilons of README.md
-IDS = 20  # a text is cut to as many, as on docs/models.md
+IDS = 20  # texts are cut to as many, and written with as many, as on docs/models.md
 SHOWN = (  # the figures of a cell, and how a table shows them
     ("bleu", "BLEU", "{:.1f}"),
     ("content_words", "content words kept", "{:.2f}"),
@@ -49,7 +49,7 @@ Cells = dict[str, dict[str, object]]
 
 
 def measure(epsilon: float, texts: list[str], judge: SentenceVectors | None) -> dict[str, object]:
-    rewriter = Rewriter.load(MODEL, epsilon=epsilon)
+    rewriter = Rewriter.load(MODEL, epsilon=epsilon, length=IDS - 2)  # without begin and end
     done = rewriter.rewrite(texts)
     kept = measure_kept(texts, done.texts)
     near = None if judge is None else measure_similarity(texts, done.texts, judge)
@@ -61,7 +61,7 @@ def measure(epsilon: float, texts: list[str], judge: SentenceVectors | None) -> 
         "similarity": None if near is None else round(near.mean, 3),
         "unrelated": None if near is None or near.unrelated is None else round(near.unrelated, 3),
         "bits": round(rewriter.facts.bits, 1),
-        "samples": list(rewriter.rewrite(SAMPLES).texts),
+        "samples": list(Rewriter.load(MODEL, epsilon=epsilon).rewrite(SAMPLES).texts),
         "recipe": done.recipe,
         "signature": kept.signature,
     }
