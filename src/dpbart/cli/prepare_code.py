@@ -180,6 +180,11 @@ def _show(bundle: Bundle, as_json: bool) -> None:
     click.echo(
         f"{made['lines_kept']:,} lines and {made['documents_kept']:,} documents; {dropped:,} offensive lines left out."
     )
+    if made["texts_in_tree"] < 1 << made["tree_bits"]:
+        click.echo(
+            f"The tree has more leaves (2^{made['tree_bits']}) than the corpus has texts ({made['texts_in_tree']:,}). "
+            "More public text would make its gists finer."
+        )
     for row, figures in zip((facts.code or {})["table"], facts.figures.get("at_epsilon", ()), strict=False):
         click.echo(
             f"epsilon {row[0]:<5g} {row[1]:4} bits, {row[2]:2} of them gist; kept {figures['kept']:.3f}, "

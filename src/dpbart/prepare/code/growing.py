@@ -50,8 +50,8 @@ def make_tree(vectors: Floats, shape: TreeShape, file: Path, *, seed: int) -> Gi
         seed: of the cuts and samples.
     """
     if not file.is_file():
+        leaves, steps, refined = (each.astype(np.float16) for each in _grow_all(vectors, shape, seed))
         with whole_or_nothing(file) as partial, partial.open("wb") as out:
-            leaves, steps, refined = (each.astype(np.float16) for each in _grow_all(vectors, shape, seed))
             np.savez(out, leaves=leaves, steps=steps, refined=refined)
     held = np.load(file)
     return GistTree(*(held[name].astype(np.float32) for name in ("leaves", "steps", "refined")))
@@ -69,10 +69,8 @@ def _grow_all(vectors: Floats, shape: TreeShape, seed: int) -> tuple[Floats, Flo
         bar.advance(1)
         leaves = refine(leaves, sample, rounds=1)
         bar.advance(1)
-        none = np.zeros((0, vectors.shape[1]), np.float32)
-        none_yet = np.zeros((1, vectors.shape[1]), np.float32)
-        tree = GistTree(leaves, none_yet, none)
-        refined = [none]
+        nothing = np.zeros((1, vectors.shape[1]), np.float32)
+        tree, refined = GistTree(leaves, nothing, nothing[:0]), [nothing[:0]]
         for depth in range(1, shape.refined + 1):
             some = sample if depth > _SHALLOW else sample[:_FEW]
             refined.append(refine(tree.level(depth), some, rounds=_ROUNDS))

@@ -75,7 +75,7 @@ def make_code(
     parts = Networks(tokenizer, sentence, tree, made.writer)
     with minutes.of("table"):
         table, figures = _table(parts, made, school, held_out, folder)
-    done = {**settings, **text_facts(text, len(vectors)), "steps": made.steps, "texts": made.texts}
+    done = {**settings, **text_facts(text, tree, len(vectors)), "steps": made.steps, "texts": made.texts}
     facts = ModelFacts(
         variant="code",
         length=recipe.length,

@@ -58,11 +58,12 @@ def train_writer(
     return Made(writer.eval(), steps, author.seen)
 
 
-def text_facts(text: PublicText, in_tree: int) -> dict[str, object]:
+def text_facts(text: PublicText, tree: GistTree, in_tree: int) -> dict[str, object]:
     """How much text a model learned from, and how many lines were dropped as offensive."""
     return {
         "lines_of_each_file": text.counts,
         "lines_kept": len(text.lines),
         "documents_kept": len(text.sizes),
         "texts_in_tree": in_tree,
+        "tree_bits": tree.depth,
     }

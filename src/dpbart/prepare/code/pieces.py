@@ -11,7 +11,7 @@ from dpbart.files import whole_or_nothing
 from dpbart.models.code.tree import Floats
 from dpbart.progress import progress
 
-PIECE = 8_192  # texts in one file
+PIECE = 2_048  # texts in one file
 
 
 def in_pieces(count: int, compute: Callable[[range], Floats], folder: Path, *, title: str) -> Floats:
@@ -23,8 +23,9 @@ def in_pieces(count: int, compute: Callable[[range], Floats], folder: Path, *, t
     with progress(title, total=count, unit="texts", start=there) as bar:
         for numbers, file in files:
             if not file.is_file():
+                found = compute(numbers).astype(np.float16)
                 with whole_or_nothing(file) as partial, partial.open("wb") as out:
-                    np.save(out, compute(numbers).astype(np.float16))
+                    np.save(out, found)
                 bar.advance(len(numbers))
     return np.concatenate([np.load(file).astype(np.float32) for _, file in files])
 

@@ -106,7 +106,8 @@ def _sample(
     """Lines, runs of lines, and the number of lines that were dropped."""
     total = file.training_texts
     wanted = set(draw.permutation(total)[: plan.lines].tolist())
-    runs = {n: list[str]() for n in draw.permutation(total // _RUN)[: plan.documents if running else 0].tolist()}
+    most = min(plan.documents, plan.lines // _RUN) if running else 0
+    runs = {n: list[str]() for n in draw.permutation(total // _RUN)[:most].tolist()}
     lines, dropped = [], 0
     for number, text in enumerate(islice(read_texts(file.path), total)):
         in_run = number // _RUN in runs
