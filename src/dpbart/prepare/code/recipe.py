@@ -61,5 +61,7 @@ class CodeRecipe(WriterPlan):
         for name in ("steps", "sentence_steps", "pair_steps", "taught", "writer_layers", "depth"):
             if getattr(self, name) < 1:
                 raise BadParameter(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.sentence_width < self.vector:
+            raise BadParameter(f"sentence_width must be at least vector ({self.vector}), got {self.sentence_width}.")
         if not 6 <= self.length <= self.row_tokens - 1:
             raise BadParameter(f"length must be from 6 to {self.row_tokens - 1}, got {self.length}.")

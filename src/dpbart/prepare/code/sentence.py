@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from dpbart.errors import NotPrepared
 from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
 from dpbart.models.code.tree import Floats, unit
+from dpbart.prepare.code.bag import start_bag
 from dpbart.prepare.code.loop import round_to_half, run
 from dpbart.prepare.code.minutes import Minutes
 from dpbart.prepare.code.pieces import in_pieces
@@ -56,13 +57,15 @@ class School:
         inside = [text.sentence_numbers(number) for number in range(len(text.sizes))]
         documents = [range(len(lines) + each.start, len(lines) + each.stop) for each in inside]
         lessons = make_lessons(rows, documents, window=sizes.window, seed=recipe.seed)
-        student = Student(
-            fresh_sentence(sizes, seed=recipe.seed), lessons, unit(vectors @ self._projection), seed=recipe.seed
-        )
+        encoder, wanted = fresh_sentence(sizes, seed=recipe.seed), unit(vectors @ self._projection)
+        state = self.folder / "sentence.pt"
         with minutes.of("sentence"):
-            run(student, steps=recipe.sentence_steps, file=self.folder / "sentence.pt", title="Sentence encoder")
-        round_to_half(student.encoder)
-        return student.encoder.eval()
+            if not state.is_file():  # else the saved state has all weights
+                start_bag(encoder, rows, wanted)
+            student = Student(encoder, lessons, wanted, seed=recipe.seed)
+            run(student, steps=recipe.sentence_steps, file=state, title="Sentence encoder")
+        round_to_half(encoder)
+        return encoder.eval()
 
     def cosine(self, encoder: SentenceEncoder, texts: list[str]) -> float:
         """How near an encoder comes to its teacher, on texts that it has not seen."""

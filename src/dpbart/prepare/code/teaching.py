@@ -17,9 +17,8 @@ from dpbart.prepare.code.vectors import padded
 
 _POOL = 4_096  # lessons that are sorted by length together, so that a batch needs little padding
 _BATCH = 128
-_RATES = (0.006, 0.002)  # of the token table, and of all else
+_RATE = 0.002  # falls from the first step to the last
 _WARMUP = 100  # steps
-_DECAY = 0.7  # share of the steps, at the end, over which the rate falls
 
 
 @dataclass(frozen=True)
@@ -57,25 +56,19 @@ class Student:
         """Begin.
 
         Args:
-            encoder: with new weights.
+            encoder: that learns; see `bag.start_bag` for a good beginning.
             lessons: what it learns from.
             wanted: (texts, vector), the teacher's vectors in the space of the gists.
             seed: of the order of lessons.
         """
         self.encoder, self.lessons, self.wanted, self.seed = encoder, lessons, wanted, seed
-        table = encoder.embed.weight
-        groups: list[dict[str, Any]] = [
-            {"params": [table]},
-            {"params": [weight for weight in encoder.parameters() if weight is not table]},
-        ]
-        self.adam = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+        self.adam = torch.optim.AdamW(encoder.parameters(), betas=(0.9, 0.98), weight_decay=0.0, fused=True)
         self._lengths = np.array([len(lesson.ids) for lesson in lessons])
         self._near = float("nan")  # smoothed cosine
 
     def take_step(self, step: int, steps: int) -> str:
-        rate = min(1.0, (step + 1) / _WARMUP) * min(1.0, (steps - step) / (_DECAY * steps))
-        for group, full in zip(self.adam.param_groups, _RATES, strict=True):
-            group["lr"] = full * rate
+        for group in self.adam.param_groups:
+            group["lr"] = _RATE * min(1.0, (step + 1) / _WARMUP) * max(0.01, 1 - step / steps)
         batch = self._batch(step)
         means = np.stack([self.wanted[each.first : each.last].mean(0) for each in batch])
         target = F.normalize(torch.from_numpy(means), dim=-1)  # (batch, vector)
