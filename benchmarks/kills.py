@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.unfinished import folder_of
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import plan
@@ -41,9 +41,9 @@ def live(folder: Path) -> None:
     plan(request, described(rewriter)).run(Inline(lambda: rewriter))
 
 
-def safe(folder: Path) -> list[str]:
+def saved(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
-    return [text for text, _ in Parts(work).read()] if work.exists() else []
+    return [text for text, _ in SavedTexts(work).read()] if work.exists() else []
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
             process.start()
             # Every second kill waits for the next part, which spreads the kills over the whole job. The others come at
             # any moment: while a run starts, and while it rewrites rows that were paid for but lost.
-            while kills < KILLS and kills % 2 and process.is_alive() and len(safe(folder)) <= len(seen):
+            while kills < KILLS and kills % 2 and process.is_alive() and len(saved(folder)) <= len(seen):
                 time.sleep(0.02)
             wait = secrets.randbelow(300 if kills % 2 else 1500) / 1000  # seconds
             process.join(wait if kills < KILLS else None)
@@ -70,7 +70,7 @@ def main() -> None:
             process.kill()
             process.join()
             kills += 1
-            now = safe(folder)
+            now = saved(folder)
             assert now[: len(seen)] == seen, "a text that may have been seen was sampled again"
             seen = now
             print(f"kill {kills:2}: {len(seen):,} texts are saved", flush=True)

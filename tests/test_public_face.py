@@ -54,7 +54,7 @@ def test_a_job_refuses_another_rewriter_than_it_was_planned_for(tmp_path: Path) 
     (tmp_path / "in.txt").write_text("a\n")
     planned, other = fake_rewriter(epsilon=3), fake_rewriter(epsilon=4)
     job = plan(dpbart.Request(tmp_path / "in.txt", tmp_path / "out.txt"), described(planned))
-    with pytest.raises(dpbart.BadParameter, match="must run with the rewriter that it was planned for"):
+    with pytest.raises(dpbart.BadParameter, match="must run with the rewriter it was planned for"):
         job.run(Inline(lambda: other))
     assert not (tmp_path / "out.txt").exists()
 

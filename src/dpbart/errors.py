@@ -1,31 +1,31 @@
-"""Every error this package raises on purpose.
+"""All errors that this package raises on purpose.
 
 DpbartError
-├── BadParameter    a value outside what the method allows (also a ValueError)
-├── BadTable        a file of texts that cannot be read, or lacks a column
-├── BadLedger       a ledger that is damaged, of another version, or held by others for too long
+├── BadParameter    a value is out of range (also a ValueError)
+├── BadTable        a file of texts cannot be read or written, or lacks a column
+├── BadLedger       a ledger is damaged, has another version, or was locked for too long
 ├── BudgetExceeded  a release would spend more than a person has left
-├── EngineFailed    workers that cannot be reached, or keep dying
+├── EngineFailed    workers cannot be reached, or keep dying
 ├── MissingExtra    an optional package is not installed
-├── NotPrepared     a folder, file or name that is not a model this package can use
-└── NotResumable    an unfinished run that cannot go on: its input, model or settings have changed
+├── NotPrepared     a name, file or folder is not a usable model
+└── NotResumable    an unfinished run cannot resume, because its input, model or settings have changed
 """
 
 
 class DpbartError(Exception):
-    """The root: catch this to catch them all. The message says what, got, and the remedy."""
+    """The base class: catch this to catch them all. A message says what is wrong, what was given, and the remedy."""
 
 
 class BadParameter(DpbartError, ValueError):
-    """A value outside what the method allows."""
+    """A value is out of range."""
 
 
 class BadTable(DpbartError):
-    """A file of texts that cannot be read as one, or lacks a column."""
+    """A file of texts cannot be read or written, or lacks a column."""
 
 
 class BadLedger(DpbartError):
-    """A ledger that is damaged, of another version, or held by others for too long."""
+    """A ledger is damaged, has another version, or was locked by another process for too long."""
 
 
 class BudgetExceeded(DpbartError):
@@ -33,7 +33,7 @@ class BudgetExceeded(DpbartError):
 
 
 class EngineFailed(DpbartError):
-    """Workers that cannot be reached, or keep dying."""
+    """Workers cannot be reached, or keep dying."""
 
 
 class MissingExtra(DpbartError):
@@ -41,8 +41,8 @@ class MissingExtra(DpbartError):
 
 
 class NotPrepared(DpbartError):
-    """A folder, file or name that is not a model this package can use."""
+    """A name, file or folder is not a usable model."""
 
 
 class NotResumable(DpbartError):
-    """An unfinished run that cannot go on: its input, model or settings have changed."""
+    """An unfinished run cannot resume, because its input, model or settings have changed."""

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, hashed, and their errors told in one line."""
+"""File helpers: atomic writes, hashes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 1 << 20  # bytes
 
 
 class Digest(Protocol):
-    """What `hashlib` and `hmac` make."""
+    """A digest object of `hashlib` or `hmac`."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -34,9 +34,9 @@ def digest_of(file: Path, digest: Digest | None = None) -> str:
 
 @contextmanager
 def whole_or_nothing(path: Path) -> Iterator[Path]:
-    """Write to a hidden neighbour, which takes the name when the block ends well and is deleted when it does not.
+    """Write to a hidden file next to `path`. It is renamed if the block succeeds, and deleted if it fails.
 
-    A file that has its name is whole, and stays whole after a power cut. A link stays a link, to the new file.
+    So a file at `path` is always complete, even after a power cut. A link stays a link, and leads to the new file.
 
     Raises:
         BadTable: The file cannot be written.
@@ -49,32 +49,32 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise BadTable(f"{str(path)!r} cannot be written: {reason(error)}.") from None
     finally:
-        with suppress(OSError):  # not there, or no folder to be in
+        with suppress(OSError):  # already renamed, or the folder does not exist
             partial.unlink()
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
-    """The file that a path or link leads to, and a hidden file next to it in which to write its new content."""
+    """The file that a path or link leads to, and a hidden file next to it for the new content."""
     target = Path(os.path.realpath(path))
     return target, target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def put_in_place(partial: Path, target: Path) -> None:
-    """Give a file its name, once its bytes are safe on disk."""
+    """Rename a file to its final name, after its bytes are synced to disk."""
     with partial.open("rb") as written:
-        os.fsync(written.fileno())  # else a power cut could leave the name on an empty file
+        os.fsync(written.fileno())  # otherwise a power cut could leave an empty file under the name
     os.replace(partial, target)
     sync_folder(target.parent)
 
 
 def write_whole(path: Path, content: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file completely or not at all."""
     with whole_or_nothing(path) as partial:
         partial.write_text(content, encoding="utf-8")
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that a new name in a folder survives a power cut."""
+    """Sync a folder, so that a new file name survives a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -83,5 +83,5 @@ def sync_folder(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why the file system refused, in a few words and without the path."""
+    """The reason for a file system error, in a few words and without the path."""
     return error.strerror or "the file system failed"

@@ -1,6 +1,6 @@
-"""How far along long work is: a bar with a rate and the time left, on standard error.
+"""Progress on standard error: a bar with the rate and the remaining time.
 
-Where standard error is not a terminal (a log file, a batch system), a plain line every half minute.
+If standard error is not a terminal (a log file, a batch system), a plain line is printed every 30 seconds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None) 
 
 @dataclass
 class Bar:
-    """Counts work done; `note` says something short about it, such as the loss."""
+    """Counts the work done. `note` adds something short, such as the loss."""
 
     title: str
     total: int | None
     unit: str
     shown: Progress | None
     line: TaskID | None = None  # its own among the lines shown
-    start: int = 0  # work that an earlier, interrupted run had done
+    start: int = 0  # work done by an earlier, interrupted run
     done: int = 0
     began: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)

@@ -1,4 +1,4 @@
-"""A fake model for your own tests: no weights, no torch, and the real channel and mechanism around it.
+"""A fake model for your own tests: it has no weights and needs no torch, but uses the real channel and mechanism.
 
 from dpbart.testing import fake_rewriter
 fake_rewriter(epsilon=10).rewrite(["A text."]).texts  # ('rewritten',)
@@ -26,16 +26,16 @@ LINE = ModelLine(
 
 
 def rewritten(texts: Sequence[str]) -> list[str]:
-    """The word "rewritten" for every text."""
+    """Returns the word "rewritten" for every text."""
     return ["rewritten" for _ in texts]
 
 
 @dataclass
 class FakeModel:
-    """Writes what you tell it to. It remembers its texts instead of reading them from the channel: never for real data.
+    """Writes what `write` returns. It remembers the private texts, so never use it on real data.
 
     Attributes:
-        write: new texts for old ones.
+        write: returns new texts for old ones.
     """
 
     write: Write = rewritten
@@ -64,14 +64,14 @@ def fake_rewriter(
     batch_size: int = 32,
     replay_seed: int | None = None,
 ) -> Rewriter:
-    """A rewriter with a fake model. Guarantee, recipe, card and ledger are as for a real one."""
+    """A rewriter with a fake model. Guarantee, recipe, card and ledger work as with a real one."""
     channel = ColumnsChannel(Columns.all(1), ByValue(1.0), make_noise(mechanism, epsilon=epsilon, delta=delta), 1)
     entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
     return Rewriter(FakeModel(write), channel, batch_size, entropy)
 
 
 def described(rewriter: Rewriter) -> Described:
-    """What `dpbart.rewrite.job.plan` needs to know about a rewriter that is already loaded."""
+    """The description of a loaded rewriter, as `dpbart.rewrite.job.plan` needs it."""
     seed = rewriter.entropy.number if isinstance(rewriter.entropy, ReplaySeed) else None
     line = rewriter.model.line
     return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, seed)

@@ -16,7 +16,7 @@ from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
 LATENT = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
 
 
-def test_restoring_puts_columns_back_and_zeros_between() -> None:
+def test_restoring_puts_columns_back_and_zeros_elsewhere() -> None:
     columns = Columns.without([1, 2, 6], width=8)
     channel = ColumnsChannel(columns, ByValue(10.0), NonPrivate(), 5)
     restored = channel.send(LATENT, SystemEntropy())
@@ -25,7 +25,7 @@ def test_restoring_puts_columns_back_and_zeros_between() -> None:
     assert restored.facts == channel.facts
 
 
-def test_pruned_columns_carry_nothing() -> None:
+def test_pruned_columns_carry_no_information() -> None:
     columns = Columns.without([1, 2, 6], width=8)
     other = LATENT.copy()
     other[..., [1, 2, 6]] = 99.0
@@ -33,8 +33,8 @@ def test_pruned_columns_carry_nothing() -> None:
 
 
 @pytest.mark.parametrize("replayed", [False, True])
-def test_what_arrives_carries_the_facts_of_the_channel(replayed: bool) -> None:
-    """Plan and card read the channel's facts before anything is sent; the private value must agree with them."""
+def test_a_private_value_carries_the_facts_of_the_channel(replayed: bool) -> None:
+    """The plan and the card use the channel's facts before anything is sent; the private value must agree."""
     channel = ColumnsChannel(Columns.without([1, 2, 6], width=8), ByValue(10.0), Gaussian(5.0, 1e-5), 5)
     sent = channel.send(LATENT, ReplaySeed(1) if replayed else SystemEntropy())
     assert sent.facts == (channel.facts.replayed() if replayed else channel.facts)
@@ -51,7 +51,7 @@ def test_what_arrives_carries_the_facts_of_the_channel(replayed: bool) -> None:
         (lambda: Columns(8, (2, 2)), "ascending"),
         (lambda: Columns(8, (2, 8)), "below the model's width 8, got column 8"),
         (lambda: Columns.without([9], width=8), "below the model's width 8, got column 9"),
-        (lambda: Columns.all(16).keep(LATENT), "must be 16 wide for these columns, got 8"),
+        (lambda: Columns.all(16).keep(LATENT), "must have 16 columns, got 8"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(make: object, message: str) -> None:
@@ -66,7 +66,7 @@ def test_the_authors_index_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("held", [torch.tensor([0.5]), {"a": 1}, torch.tensor([[1, 2]])])
-def test_another_file_in_its_place_is_refused(tmp_path: Path, held: object) -> None:
+def test_a_file_that_is_not_an_index_file_is_refused(tmp_path: Path, held: object) -> None:
     file = tmp_path / "k_prune_neurons_0.pt"
     torch.save(held, file)
     with pytest.raises(NotPrepared, match="one list of int64 column indices"):

@@ -1,4 +1,4 @@
-"""Side information: public, and enough to tell budgets and rows apart."""
+"""Side information is public, and distinguishes budgets and rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
 
 
-def test_each_budget_has_its_token() -> None:
+def test_each_range_of_budgets_has_its_token() -> None:
     tokens = [budget_token(bits) for bits in (0.0, 0.7, 8, 138, 800, 1e9, math.inf)]
     assert tokens[0] == tokens[1] == TOKENS[0]
     assert tokens[-1] == tokens[-2] == TOKENS[-1]
@@ -23,7 +23,7 @@ def test_each_budget_has_its_token() -> None:
 
 @pytest.mark.parametrize(("width", "kept"), [(256, 61), (768, 182), (32, 30)])
 @pytest.mark.parametrize("length", [20, 100])
-def test_every_row_has_a_place_of_its_own_in_the_pruned_columns(width: int, kept: int, length: int) -> None:
+def test_every_row_has_unique_places_in_the_pruned_columns(width: int, kept: int, length: int) -> None:
     columns = Columns(width, tuple(range(kept)))
     places = row_places(columns, length=length)
     assert places.shape == (length, width)
@@ -33,7 +33,7 @@ def test_every_row_has_a_place_of_its_own_in_the_pruned_columns(width: int, kept
     assert apart.min() > 0.005
 
 
-def test_a_model_that_lost_no_column_has_no_room_for_places() -> None:
+def test_a_model_without_pruned_columns_has_no_places() -> None:
     assert not row_places(Columns.all(8), length=5).any()
 
 
@@ -44,13 +44,13 @@ def test_the_noised_columns_have_the_same_power_at_every_budget(epsilon: float, 
     mechanism = Gaussian(epsilon, 1e-5)
     public = SideInformation.of(mechanism, clip, columns, length=20)
     signal = np.zeros((4, 20, 80), dtype=np.float32)
-    signal[..., :60] = np.tile([bound, -bound], (4, 20, 30))  # as strong as the clip lets through
+    signal[..., :60] = np.tile([bound, -bound], (4, 20, 30))  # as strong as the clip allows
     channel = ColumnsChannel(columns, clip, mechanism, 20, public)
     received = channel.send(signal, SystemEntropy()).values[..., :60] / bound
     assert float(np.square(received).mean()) == pytest.approx(1.0, abs=0.1)
 
 
-def test_without_noise_the_kept_columns_come_as_they_are() -> None:
+def test_without_noise_the_kept_columns_are_unchanged() -> None:
     columns, clip = Columns(6, (0, 2)), ByValue(1.0)
     public = SideInformation.of(NonPrivate(), clip, columns, length=3)
     latent = np.linspace(-0.9, 0.9, 18, dtype=np.float32).reshape(1, 3, 6)

@@ -52,7 +52,7 @@ def test_no_text_gets_into_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path)
     rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger)
     assert b"zebra" not in ledger.read_bytes()
     done = rewrite(tiny, notes, "o.csv", "--person-column", "text", "--ledger", ledger)
-    assert "must name another column than the text" in done.stderr
+    assert "must not name the text or label column" in done.stderr
 
 
 def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, 
     done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
     assert done.exit_code == 1
     assert "Error: 'anna' has epsilon 30.4" in done.stderr
-    assert "left of 950; this release needs 1000. Nothing of it was recorded or released." in done.stderr
+    assert "left of 950; this release needs 1000. Nothing in this release was recorded." in done.stderr
     assert ledger.read_bytes() == content
     assert not (tmp_path / "again.csv").exists()
     run("budget", "limit", ledger, 2000, "--person", " anna ")  # as a file's blanks do not count either
@@ -92,11 +92,11 @@ def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--ledger", "l.db"], "must know them. Pass --person-column NAME"),
-        (["--person-budget", "3"], "must know them. Pass --person-column NAME"),
+        (["--ledger", "l.db"], "needs ids. Pass --person-column NAME"),
+        (["--person-budget", "3"], "needs ids. Pass --person-column NAME"),
         (["--person-column", "who", "--id-column", "id"], "not both"),
         (["--person-column", "whom"], "has no column 'whom'. It has: id, who, text. Pass --person-column NAME"),
-        (["--person-column", "who", "--person-budget", "600"], "'anna' has 2 texts here, which need epsilon 919.5"),
+        (["--person-column", "who", "--person-budget", "600"], "'anna' has 2 texts, which together need epsilon 919.5"),
         (["--person-column", "who", "--person-budget", "0"], "person budget must be greater than 0, got 0.0"),
         (
             ["--person-column", "who", "--delta", "0.25"],
@@ -112,7 +112,9 @@ def test_what_cannot_be_charged_is_refused(tiny: Bundle, notes: Path, args: list
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_row_without_a_person_is_refused_or_a_person_of_their_own(tiny: Bundle, tmp_path: Path, ending: str) -> None:
+def test_a_row_without_an_id_is_refused_or_counts_as_a_separate_person(
+    tiny: Bundle, tmp_path: Path, ending: str
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -124,7 +126,7 @@ def test_a_row_without_a_person_is_refused_or_a_person_of_their_own(tiny: Bundle
     else:
         pq.write_table(pa.table({"who": ["anna", None, "anna"], "text": ["a", "b", "c"]}), source)
     done = rewrite(tiny, source, "out.csv", "--person-column", "who")
-    assert "row 2 has no id in column 'who'. Give it one, or pass --missing-person own" in done.stderr
+    assert "row 2 has no id in column 'who'. Add one, or pass --missing-person own" in done.stderr
     args = ("--person-column", "who", "--missing-person", "own", "--ledger", tmp_path / "l.db")
     done = rewrite(tiny, source, "out.csv", *args)
     assert done.exit_code == 0, done.stderr

@@ -39,18 +39,34 @@ def test_noise_prints_the_golden_figures(columns: int, sensitivity: float, scale
     )
     held = json.loads(done.stdout)
     assert done.exit_code == 0
-    assert held["sensitivity"] == pytest.approx(sensitivity, abs=1e-6)
+    assert held["sensitivity_l2"] == pytest.approx(sensitivity, abs=1e-6)
     assert held["scale"] == pytest.approx(scale, rel=1e-8)
     assert held["bits"] == pytest.approx(138.1, abs=0.1)
 
 
 def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
-    assert "Sensitivity  12.066483 (L2) over 3,640 entries" in done.stdout
-    assert (
-        "names the right one at most\n             84.1% of the time (50% is blind); one of a million, 2.1%."
-        in done.stdout
-    )
+    assert done.stdout.splitlines() == [
+        "Guarantee    (epsilon 10, delta 1e-05) for one text",
+        "Clip         value:0.1, 3,640 entries per text",
+        "Sensitivity  L2 12.0665, L1 728",
+        "Noise scale  standard deviation 6.0319 on every entry, 60.3 times the bound",
+        "Channel      at most 0.7217 bits of a text get through",
+        "In words     An attacker who knows that a text is one of two, equally likely, picks the right one at",
+        "             most 84.1% of the time (50% is chance); one of a million, 2.1%.",
+    ]
+
+
+def test_noise_takes_a_model_without_loading_it(tiny: Bundle, tiny_code: Bundle) -> None:
+    held = json.loads(run("noise", "-e", 10, "--model", tiny.folder, "--json").stdout)
+    assert (held["mechanism"], held["entries"], held["clip"]) == ("gaussian", 12 * 32, "value:0.5")
+    done = run("noise", "-e", 10, "--model", tiny_code.folder)
+    assert done.stdout.splitlines()[:4] == [
+        "Guarantee    (epsilon 10, delta 0) for one text",
+        "Code         8 bits for each text: one of 2^8 codes",
+        "Kept         of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts",
+        "Channel      at most 7.818 bits of a text get through",
+    ]
 
 
 def test_laplace_noise_is_scaled_by_l1() -> None:
@@ -204,31 +220,31 @@ WAITING = """
 import sys, time
 from pathlib import Path
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 
-told_off, real, deadline = Path(sys.argv.pop(1)), Parts.add, time.monotonic() + 600
+signal_sent, real, deadline = Path(sys.argv.pop(1)), SavedTexts.add, time.monotonic() + 600
 commit.PART_ROWS = 64
 
 def add(*args, **kwargs):
     real(*args, **kwargs)
-    while not told_off.exists() and time.monotonic() < deadline:
+    while not signal_sent.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
 
-Parts.add = add
+SavedTexts.add = add
 from dpbart.cli import cli
 cli()
 """
 
 
-def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
-    folder, told_off = tmp_path / "folder", tmp_path / "told-off"
+def test_a_terminated_run_can_resume(tiny: Bundle, tmp_path: Path) -> None:
+    folder, signal_sent = tmp_path / "folder", tmp_path / "signal-sent"
     folder.mkdir()
     (folder / "in.txt").write_text("a child sold nine keys .\n" * 1500)
     files = [str(folder / "in.txt"), str(folder / "out.txt")]
     model = ["-e", "500", "--model", str(tiny.folder), "--beams", "1"]
-    command = [sys.executable, "-c", WAITING, str(told_off), "rewrite", *files, *model]
+    command = [sys.executable, "-c", WAITING, str(signal_sent), "rewrite", *files, *model]
     for stop, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        told_off.unlink(missing_ok=True)
+        signal_sent.unlink(missing_ok=True)
         seen = len(list(folder.glob(".out.txt.dpbart/*.arrow")))
         job, deadline = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), time.monotonic() + 600
         while len(list(folder.glob(".out.txt.dpbart/*.arrow"))) <= seen:
@@ -236,16 +252,16 @@ def test_a_terminated_run_goes_on(tiny: Bundle, tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         job.send_signal(stop)
-        told_off.touch()
-        told = job.communicate(timeout=600)[1]
+        signal_sent.touch()
+        stderr = job.communicate(timeout=600)[1]
         assert job.returncode == status
         assert sorted(file.name for file in folder.iterdir()) == [".out.txt.dpbart", "in.txt"]
         command.append("--resume")
     assert re.search(
-        r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", told
+        r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", stderr
     )
     refused = run("rewrite", *files, *model)
-    assert "has an unfinished run, of which" in refused.stderr
+    assert "has an unfinished run with" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0
     assert len((folder / "out.txt").read_text().splitlines()) == 1500
 

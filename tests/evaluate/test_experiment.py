@@ -43,6 +43,16 @@ def test_three_settings_give_three_results(plan: Plan, tmp_path: Path) -> None:
     assert {r.error for r in results} == {None}
 
 
+def test_a_code_model_runs_next_to_the_others(tiny: Bundle, tiny_code: Bundle, tmp_path: Path) -> None:
+    more = '[[mechanisms]]\nname = "response"\nepsilons = [10]\n'
+    results = run(written_plan(tmp_path, f'"{tiny.folder}", "{tiny_code.folder}"', more), tmp_path)
+    assert {r.error for r in results} == {None}
+    *others, code = results
+    assert [r.mechanism for r in others] == [None, "none", "gaussian"]
+    assert (code.mechanism, code.epsilon, code.delta, code.beams) == ("response", 10, 0, None)
+    assert None not in (code.bleu, code.f1_mean, code.valid_f1)
+
+
 def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> None:
     results = run(plan, tmp_path)
     assert read_results(tmp_path / "out") == results

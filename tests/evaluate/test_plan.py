@@ -9,7 +9,10 @@ import pytest
 
 from dpbart.errors import BadParameter
 from dpbart.evaluate.classifiers.encoder import EncoderClassifier
+from dpbart.evaluate.experiment.experiment import Experiment
+from dpbart.evaluate.experiment.plan import ExperimentRequest
 from dpbart.evaluate.experiment.plan_file import PRESETS, preset_names, read_plan
+from dpbart.models.bundle import Bundle
 
 PLAN = """
 models = ["mini"]
@@ -35,7 +38,7 @@ def plan_file(tmp_path: Path) -> Path:
     ("before", "after", "message"),
     [
         ("beams = 1", "beam = 1", "has an unknown key: beam. Known keys: name, models,"),
-        ('kind = "linear"', 'kind = "forest"', "must be one of encoder, linear, got 'forest'"),
+        ('kind = "linear"', 'kind = "forest"', "must be one of encoder, linear, vectors, got 'forest'"),
         ('kind = "linear"\n', "", r"\[\[classifiers\]\] of .* lacks kind"),
         ("epsilons = [500, inf]", "epsilons = [-1]", "epsilon must be greater than 0"),
         ("epsilons = [500, inf]", "epsilons = 5", "wrong type"),
@@ -118,3 +121,54 @@ def test_the_paper_has_the_papers_settings() -> None:
     encoder = bert.classifier
     assert isinstance(encoder, EncoderClassifier)
     assert (plan.length, plan.beams, encoder.epochs, encoder.patience, len(encoder.seeds)) == (20, 10, 50, 5, 3)
+
+
+RESPONSE = '[[mechanisms]]\nname = "response"\nepsilons = [10, 2]\n[[data]]'
+
+
+def test_a_model_runs_only_with_mechanisms_that_it_knows(plan_file: Path, tiny: Bundle, tiny_code: Bundle) -> None:
+    models = f'"{tiny.folder}", "{tiny_code.folder}"'
+    plan_file.write_text(PLAN.replace('"mini"', models).replace("[[data]]", RESPONSE))
+    plan = read_plan(str(plan_file))
+    assert [(each.model, each.mechanism, each.epsilon) for each in plan.settings()] == [
+        (None, None, None),
+        (str(tiny.folder), "none", math.inf),
+        (str(tiny.folder), "gaussian", 500),
+        (str(tiny_code.folder), "response", 10),
+        (str(tiny_code.folder), "response", 2),
+    ]
+    assert plan.cells() == 4 + 5 * 2  # rewritings; a training and its control in each setting
+    assert (plan.beams_of(str(tiny.folder)), plan.beams_of(str(tiny_code.folder))) == (1, None)
+
+
+def test_a_model_that_is_not_found_is_left_to_fail_on_its_own(plan_file: Path, tiny: Bundle) -> None:
+    plan_file.write_text(PLAN.replace('"mini"', f'"{tiny.folder}", "gone"').replace("[[data]]", RESPONSE))
+    settings = list(read_plan(str(plan_file)).settings())
+    assert [each.mechanism for each in settings if each.model == "gone"] == ["none", "gaussian", "response", "response"]
+    assert [each.mechanism for each in settings if each.model == str(tiny.folder)] == ["none", "gaussian"]
+
+
+@pytest.mark.parametrize(
+    ("models", "more", "message"),
+    [
+        ("{code}", "[[data]]", "knows none of the experiment's mechanisms \\(gaussian\\)"),
+        ("{tiny}", RESPONSE, "no model of the experiment knows the mechanism 'response'"),
+    ],
+)
+def test_what_does_not_fit_at_all_is_refused_before_any_work(
+    plan_file: Path, tiny: Bundle, tiny_code: Bundle, models: str, more: str, message: str
+) -> None:
+    named = models.format(tiny=tiny.folder, code=tiny_code.folder)
+    plan_file.write_text(PLAN.replace('"mini"', f'"{named}"').replace("[[data]]", more))
+    request = ExperimentRequest(read_plan(str(plan_file)), plan_file.parent, plan_file.parent / "out")
+    with pytest.raises(BadParameter, match=message):
+        Experiment.prepare(request)
+
+
+def test_the_preset_mini_has_the_small_budgets_for_the_code_model_alone() -> None:
+    plan = read_plan("mini")
+    response = next(each for each in plan.mechanisms if each.name == "response")
+    assert {1, 2, 4, 6, 8, 10, 20, 70} <= set(response.epsilons)
+    used = {model: {each.name for each in found} for model, found in plan.pairs.items()}
+    assert [model for model, names in used.items() if "response" in names] == ["mini-code"]
+    assert used["mini-pr-plus"] == {"gaussian", "laplace"}

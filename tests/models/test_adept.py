@@ -1,4 +1,4 @@
-"""ADePT's halves: one row [h; c] crosses the cut, and the search finds what there is to find."""
+"""ADePT's halves: the latent is one row [h; c], and the search finds the best text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clipped(latent: npt.NDArray[np.float32], radius: float = 5.0) -> Noised:
 
 
 def small(*, seed: int, reversed: bool = True) -> AdeptForGeneration:
-    """Six words of which 0, 1, 2 are begin, padding and end, with weights large enough to make a choice matter."""
+    """Six words; 0, 1 and 2 are begin, padding and end. The weights are large, so that choices matter."""
     torch.manual_seed(seed)
     model = AdeptForGeneration(
         AdeptConfig(vocab_size=6, embedding=3, hidden=4, max_position_embeddings=5, reversed=reversed)
@@ -38,7 +38,7 @@ def small(*, seed: int, reversed: bool = True) -> AdeptForGeneration:
 
 
 def lstm_by_hand(rnn: torch.nn.LSTM, embedded: torch.Tensor) -> torch.Tensor:
-    """[h; c] after all steps of one text (words, embedding), from the LSTM's equations."""
+    """[h; c] after reading one text (words, embedding), from the LSTM equations."""
     weights = dict(rnn.named_parameters())
     h = c = torch.zeros(rnn.hidden_size)
     for x in embedded:
@@ -50,7 +50,7 @@ def lstm_by_hand(rnn: torch.nn.LSTM, embedded: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("reversed", [True, False])
-def test_the_latent_is_the_last_state_over_every_id_padding_too(reversed: bool) -> None:
+def test_the_latent_is_the_last_state_after_all_ids_and_padding(reversed: bool) -> None:
     model = small(seed=0, reversed=reversed)
     ids = np.array([[0, 4, 2, 1, 1], [0, 5, 3, 4, 2], [0, 2, 1, 1, 1]])
     latent = SplitAdept(model, CPU).encode(ids)
@@ -63,7 +63,7 @@ def test_the_latent_is_the_last_state_over_every_id_padding_too(reversed: bool) 
 
 @torch.inference_mode()
 def log_probability(model: AdeptForGeneration, latent: torch.Tensor, words: tuple[int, ...]) -> float:
-    """Of writing these words, one step after the other, by the decoder's parts."""
+    """The log probability of these words, computed step by step with the decoder's layers."""
     h, c = latent[None, None, :4].contiguous(), latent[None, None, 4:].contiguous()
     before, total = 0, 0.0
     for word in words:
@@ -75,7 +75,7 @@ def log_probability(model: AdeptForGeneration, latent: torch.Tensor, words: tupl
 
 
 def best_by_brute_force(model: AdeptForGeneration, latent: torch.Tensor, length: int) -> tuple[int, ...]:
-    """Of all texts: ended ones of at most `length` words, and unended ones of just so many; mean log probability."""
+    """The text with the best mean log probability: ended ones of up to `length` words, or unended ones of `length`."""
     end, others = 2, (0, 1, 3, 4, 5)
     texts = [(*body, end) for words in range(length) for body in product(others, repeat=words)]
     texts += list(product(others, repeat=length))
@@ -91,11 +91,11 @@ def test_a_wide_beam_search_finds_the_best_text_of_all(seed: int) -> None:
     found = SplitAdept(model, CPU).decode(private, search, length=length)
     for row, values in zip(found, private.values[:, 0], strict=True):
         best = best_by_brute_force(model, torch.from_numpy(values), length)
-        assert tuple(row[1 : len(best) + 1]) == best  # after the start
-        assert set(row[len(best) + 1 :]) <= {1}  # padding to the batch's longest
+        assert tuple(row[1 : len(best) + 1]) == best  # after the start token
+        assert set(row[len(best) + 1 :]) <= {1}  # padding up to the longest in the batch
 
 
-def test_the_decoder_takes_a_private_latent_and_nothing_of_the_text() -> None:
+def test_the_decoder_takes_only_a_private_latent() -> None:
     assert list(inspect.signature(SplitAdept.decode).parameters) == ["self", "private", "search", "length"]
     step = inspect.signature(AdeptForGeneration.forward).parameters
     assert list(step) == ["self", "decoder_input_ids", "encoder_outputs", "return_dict"]
@@ -115,17 +115,17 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(ti
     np.testing.assert_array_equal(after_short, after_long)
 
 
-def test_a_search_ends_at_the_length_it_was_told(tiny_adept: Bundle) -> None:
+def test_a_search_ends_at_the_given_length(tiny_adept: Bundle) -> None:
     halves = SplitAdept.load(tiny_adept.folder, device=CPU)
     with torch.no_grad():
-        halves.model.decoder.generator.bias[2] = -1e9  # it never wants to end
+        halves.model.decoder.generator.bias[2] = -1e9  # the end token is never chosen
     latent = clipped(halves.encode(np.full((2, 12), 5)))
     for length in (3, 12):
         assert halves.decode(latent, BeamSearch(2), length=length).shape == (2, length + 1)
 
 
-def test_the_paddings_own_vector_is_read(tiny_adept: Bundle) -> None:
-    """With a mask or a packed sequence it would not be."""
+def test_the_embedding_of_padding_is_read(tiny_adept: Bundle) -> None:
+    """With a mask or a packed sequence, it would have no effect."""
     halves = SplitAdept.load(tiny_adept.folder, device=CPU)
     ids = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12).encode(["an apple"])
     before = halves.encode(ids)

@@ -47,7 +47,9 @@ def checkpoint(tmp_path: Path) -> Path:
     folder.mkdir()
     torch.save({"epoch": 3, "model_state_dict": weights()}, folder / "checkpoint.pt")
     (folder / "word2idx.json").write_text(json.dumps({word: number for number, word in enumerate(WORDS)}))
-    np.save(folder / "vocab.npy", np.array(WORDS, dtype=object), allow_pickle=True)  # a pickle, as theirs may be
+    np.save(
+        folder / "vocab.npy", np.array(WORDS, dtype=object), allow_pickle=True
+    )  # a pickle, as in the authors' files
     np.save(folder / "embeds.npy", np.zeros((len(WORDS), EMBEDDING)))
     return folder / "checkpoint.pt"
 
@@ -56,7 +58,7 @@ def bring_in(source: Path, out: Path, base: str | None = None) -> Bundle:
     return import_checkpoint(source, base=base, pruned_file=None, clip=None, length=8, out=out)
 
 
-def test_weights_and_ids_are_the_authors_own(checkpoint: Path, tmp_path: Path) -> None:
+def test_weights_and_ids_are_those_of_the_authors(checkpoint: Path, tmp_path: Path) -> None:
     bundle = bring_in(checkpoint, tmp_path / "out")
     halves = SplitAdept.load(bundle.folder)
     for name, tensor in weights().items():
@@ -70,7 +72,7 @@ def test_weights_and_ids_are_the_authors_own(checkpoint: Path, tmp_path: Path) -
     assert halves.model.config.decoder_start_token_id == 2
 
 
-def test_it_is_clipped_by_norm_and_rewrites(checkpoint: Path, tmp_path: Path) -> None:
+def test_an_imported_adept_is_clipped_by_norm_and_can_rewrite(checkpoint: Path, tmp_path: Path) -> None:
     bundle = bring_in(checkpoint, tmp_path / "out")
     assert clip_of(bundle).name == "l2:5"
     rewriter = Rewriter.load(str(bundle.folder), epsilon=100, beams=2)
@@ -113,7 +115,7 @@ def test_a_checkpoint_that_would_run_code_is_refused(checkpoint: Path, tmp_path:
         (json.dumps({word.replace("apple", "<s>"): number for number, word in enumerate(WORDS)}), "each id from 4"),
     ],
 )
-def test_words_that_do_not_fit_the_weights_are_refused(
+def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(
     checkpoint: Path, tmp_path: Path, held: str, message: str
 ) -> None:
     (checkpoint.parent / "word2idx.json").write_text(held)
@@ -140,7 +142,7 @@ def test_differing_keys_and_shapes_are_named(checkpoint: Path, tmp_path: Path) -
         bring_in(checkpoint, tmp_path / "out")
 
 
-def test_a_base_is_for_a_bart_and_a_bart_needs_one(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_a_bart_checkpoint_needs_a_base_and_an_adept_has_none(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="holds an ADePT, which has no base"):
         bring_in(checkpoint, tmp_path / "out", base=str(tiny.folder))
     torch.save({"model_state_dict": {"model.lm_head.weight": torch.zeros(1)}}, checkpoint)

@@ -1,4 +1,4 @@
-"""The two halves are the whole, and nothing but the private latent crosses the cut."""
+"""The two halves equal the whole model, and only the private latent passes between them."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def test_the_two_halves_write_exactly_what_the_whole_model_writes(mini: SplitBar
     halves = mini.decode(unchanged(mini.encode(ids)), BeamSearch(beams), length=20)
     whole = mini.model.generate(
         input_ids=torch.from_numpy(ids),
-        attention_mask=torch.ones(ids.shape, dtype=torch.int64),  # every position, as rewriting does
+        attention_mask=torch.ones(ids.shape, dtype=torch.int64),  # all positions, as in rewriting
         generation_config=BeamSearch(beams).config(mini.model, new_tokens=20),
     )
     np.testing.assert_array_equal(halves, whole.numpy())
 
 
-def test_padding_is_seen_like_any_other_token(mini: SplitBart) -> None:
-    """The control of the test above: with BART's own padding mask the latent would be another one."""
+def test_padding_is_read_like_any_other_token(mini: SplitBart) -> None:
+    """The control for the test above: with BART's own padding mask, the latent is different."""
     ids = torch.from_numpy(Tokens.load(BUNDLED / "mini" / "tokenizer.json", length=20).encode(["Rain."]))
     masked = mini.model.get_encoder()(input_ids=ids, attention_mask=(ids != 1).long()).last_hidden_state
     assert not np.allclose(masked.detach().numpy(), mini.encode(ids.numpy()), atol=1e-3)
 
 
-def test_the_decoder_takes_a_private_latent_and_nothing_of_the_text() -> None:
+def test_the_decoder_takes_only_a_private_latent() -> None:
     assert list(inspect.signature(SplitBart.decode).parameters) == ["self", "private", "search", "length"]
 
 
@@ -72,8 +72,8 @@ def test_equal_private_latents_of_texts_of_different_length_give_equal_output(mi
     np.testing.assert_array_equal(after_short, after_long)
 
 
-def test_a_models_own_decoding_settings_do_not_slip_in() -> None:
-    """bart-base's config brings no_repeat_ngram_size 3 and forced tokens; they would change the text unseen."""
+def test_a_models_own_decoding_settings_are_ignored() -> None:
+    """bart-base's config has no_repeat_ngram_size 3 and forced tokens, which would change the text silently."""
     config = BartConfig(
         vocab_size=50,
         max_position_embeddings=16,
@@ -96,7 +96,7 @@ def test_a_models_own_decoding_settings_do_not_slip_in() -> None:
     np.testing.assert_array_equal(a, b)
 
 
-def test_any_width_and_length_goes_through(tiny: Bundle) -> None:
+def test_halves_work_with_any_width_and_length(tiny: Bundle) -> None:
     bart = SplitBart.load(tiny.folder)
     assert (bart.width, bart.longest) == (32, 12)
     for length in (3, 7, 12):
@@ -111,7 +111,7 @@ def test_beams_outside_their_range_are_refused(beams: int) -> None:
         BeamSearch(beams)
 
 
-def test_weights_that_lack_a_part_are_refused_not_made_up(tiny_copy: Path) -> None:
+def test_missing_weights_are_refused_not_filled_with_random_numbers(tiny_copy: Path) -> None:
     weights = load_file(tiny_copy / "model.safetensors")
     del weights["model.decoder.layers.0.fc1.weight"]
     save_file(weights, tiny_copy / "model.safetensors", metadata={"format": "pt"})

@@ -18,7 +18,7 @@ def test_a_model_ships_with_the_package() -> None:
 
 
 @pytest.mark.parametrize("name", bundled_names())
-def test_what_ships_is_complete_small_and_says_where_it_comes_from(name: str) -> None:
+def test_a_bundled_model_is_complete_small_and_names_its_sources(name: str) -> None:
     bundle = Bundle.find(name)
     assert sum(file.stat().st_size for file in bundle.folder.iterdir()) <= 25e6
     assert bundle.facts.clip is not None
@@ -28,12 +28,12 @@ def test_what_ships_is_complete_small_and_says_where_it_comes_from(name: str) ->
     assert (bundle.folder / "README.md").is_file()
 
 
-def test_an_unknown_name_lists_those_there_are() -> None:
+def test_an_unknown_name_gets_a_list_of_the_bundled_models() -> None:
     with pytest.raises(NotPrepared, match=r"no model named 'maxi'\. Models that ship with dpbart: .*mini"):
         Bundle.find("maxi")
 
 
-def test_a_hub_id_that_cannot_be_fetched_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_model_that_cannot_be_fetched_gives_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     def unreachable(*_: object, **__: object) -> str:
@@ -44,7 +44,7 @@ def test_a_hub_id_that_cannot_be_fetched_says_so(monkeypatch: pytest.MonkeyPatch
         Bundle.find("facebook/bart-base")
 
 
-def test_a_hub_model_comes_by_the_same_door(monkeypatch: pytest.MonkeyPatch, tiny: Bundle, tmp_path: Path) -> None:
+def test_a_hub_model_is_found_like_any_other(monkeypatch: pytest.MonkeyPatch, tiny: Bundle, tmp_path: Path) -> None:
     import huggingface_hub
 
     for part in PARTS:
@@ -55,13 +55,13 @@ def test_a_hub_model_comes_by_the_same_door(monkeypatch: pytest.MonkeyPatch, tin
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_directory_with_a_part_missing_names_it(tiny_copy: Path, part: str) -> None:
+def test_an_incomplete_directory_is_refused_with_the_missing_part(tiny_copy: Path, part: str) -> None:
     (tiny_copy / part).unlink()
     with pytest.raises(NotPrepared, match=f"not a complete model: {part} missing"):
         Bundle.find(str(tiny_copy))
 
 
-def test_a_plain_bart_directory_needs_a_clip_of_its_own(tiny_copy: Path) -> None:
+def test_a_plain_bart_directory_needs_its_own_clip(tiny_copy: Path) -> None:
     (tiny_copy / "dpbart.json").unlink()
     with pytest.raises(NotPrepared, match="has no clip yet.*dpbart prepare clip --model"):
         clip_of(Bundle.find(str(tiny_copy)))
@@ -70,7 +70,7 @@ def test_a_plain_bart_directory_needs_a_clip_of_its_own(tiny_copy: Path) -> None
 def test_another_kind_of_model_is_refused(tiny_copy: Path) -> None:
     (tiny_copy / "dpbart.json").unlink()
     (tiny_copy / "config.json").write_text(json.dumps({"model_type": "bert"}))
-    with pytest.raises(NotPrepared, match="of the kind bart or adept; config.json says model_type 'bert'"):
+    with pytest.raises(NotPrepared, match="of type bart, adept or dpbart-code; its config.json has model_type 'bert'"):
         Bundle.find(str(tiny_copy))
 
 
@@ -101,7 +101,7 @@ def test_facts_survive_writing_and_reading(tmp_path: Path) -> None:
     assert ModelFacts.read(tmp_path / "dpbart.json") == facts
 
 
-def test_the_fingerprint_follows_the_weights(tiny: Bundle, tiny_copy: Path) -> None:
+def test_the_fingerprint_depends_on_the_weights(tiny: Bundle, tiny_copy: Path) -> None:
     assert Bundle.at(tiny_copy).fingerprint == tiny.fingerprint
     weights = bytearray((tiny_copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
@@ -109,10 +109,10 @@ def test_the_fingerprint_follows_the_weights(tiny: Bundle, tiny_copy: Path) -> N
     assert Bundle.at(tiny_copy).fingerprint != tiny.fingerprint
 
 
-def test_a_model_half_written_over_another_is_no_model(
+def test_an_interrupted_save_over_another_model_leaves_no_model(
     tiny: Bundle, tiny_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else new weights would stand beside old columns and an old clip."""
+    """Otherwise new weights could be used with the old columns and the old clip."""
 
     def stopped(self: ModelFacts, folder: Path) -> None:
         raise KeyboardInterrupt
@@ -124,5 +124,5 @@ def test_a_model_half_written_over_another_is_no_model(
         Bundle.at(tiny_copy)
 
 
-def test_the_bundled_folder_holds_nothing_else() -> None:
+def test_the_bundled_folder_holds_only_models() -> None:
     assert all((folder / "dpbart.json").is_file() for folder in BUNDLED.iterdir() if folder.is_dir())

@@ -92,7 +92,7 @@ def test_a_dictionary_without_the_model_is_refused(tiny: Bundle, tmp_path: Path)
         bring_in(file, tiny, tmp_path / "out")
 
 
-def test_a_missing_file_is_a_one_line_error(tiny: Bundle, tmp_path: Path) -> None:
+def test_a_missing_file_gives_a_one_line_error(tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="does not exist"):
         bring_in(tmp_path / "none.pt", tiny, tmp_path / "out")
 
@@ -104,11 +104,11 @@ def test_a_state_that_does_not_map_names_to_tensors_is_refused(tiny: Bundle, tmp
         bring_in(tmp_path / "odd.pt", tiny, tmp_path / "out")
 
 
-def test_a_missing_file_of_columns_is_a_one_line_error(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_a_missing_file_of_columns_gives_a_one_line_error(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(NotPrepared, match="none.pt' does not exist"):
         bring_in(checkpoint, tiny, tmp_path / "out", tmp_path / "none.pt")
 
 
-def test_a_length_that_the_base_cannot_hold_is_refused(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
+def test_a_length_above_the_base_models_maximum_is_refused(checkpoint: Path, tiny: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="length must be from 3 to 12, got 20"):
         import_checkpoint(checkpoint, base=str(tiny.folder), pruned_file=None, clip=0.1, length=20, out=tmp_path / "o")

@@ -37,12 +37,12 @@ def test_unusual_texts_are_encoded_like_any_other(tokens: Tokens, text: str) -> 
     assert tokens.encode([text]).shape == (1, LENGTH)
 
 
-def test_a_short_text_comes_back_as_it_was(tokens: Tokens) -> None:
+def test_a_short_text_is_decoded_unchanged(tokens: Tokens) -> None:
     texts = ["Where is the station?", "naïve café, 12:30", "日本"]
     assert tokens.decode(tokens.encode(texts)) == texts
 
 
-def test_no_text_is_a_batch_of_none(tokens: Tokens) -> None:
+def test_an_empty_list_gives_an_empty_batch(tokens: Tokens) -> None:
     assert tokens.encode([]).shape == (0, LENGTH)
 
 

@@ -32,18 +32,18 @@ TOKENS = Tokens(word_tokenizer({word: number for number, word in enumerate(WORDS
     "text",
     ["i don't know it.", "i'll know it, (she) do.", "she's 5%.", ""],
 )
-def test_text_of_known_words_comes_back(text: str) -> None:
+def test_a_text_of_known_words_is_decoded_unchanged(text: str) -> None:
     assert TOKENS.decode(TOKENS.encode([text])) == [text]
 
 
-def test_every_text_has_the_same_length() -> None:
+def test_every_text_has_the_same_number_of_ids() -> None:
     ids = TOKENS.encode(["", "i " * 1000, "Zanzibar", "\ud800", "日本"])
     assert ids.shape == (5, 12)
     assert list(ids[0]) == [0, 2, *[1] * 10]
     assert list(ids[1]) == [0, *[4] * 10, 2]
 
 
-def test_unknown_words_are_one_token_that_is_never_written() -> None:
+def test_unknown_words_become_one_token_that_is_never_written() -> None:
     ids = TOKENS.encode(["I know Zanzibar Zebediah."])
     assert list(ids[0][:7]) == [0, 4, 8, 3, 3, 10, 2]
     assert TOKENS.decode(ids) == ["i know."]

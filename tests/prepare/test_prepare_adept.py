@@ -180,9 +180,9 @@ def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
 
 
 def test_commands_for_bart_refuse_an_adept(corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but pruning reads"):
+    with pytest.raises(NotPrepared, match="'tiny-adept' is not a BART .*, but pruning reads"):
         prune(tiny_adept, corpus, PruneRecipe(), tmp_path / "pruned", texts=1)
-    with pytest.raises(NotPrepared, match="'tiny-adept' is an ADePT, but PR\\+"):
+    with pytest.raises(NotPrepared, match="'tiny-adept' is not a BART .*, but PR\\+"):
         train_noisy(tiny_adept, corpus, NoisyRecipe(), tmp_path / "noisy")
     assert not list(tmp_path.iterdir())
     args = ["prepare", "clip", "--model", str(tiny_adept.folder), "--corpus", str(corpus[0].path)]
@@ -204,7 +204,7 @@ def test_a_model_is_made_from_text_and_rewrites_by_the_commands_alone(tmp_path: 
     made = ("prepare", "adept", "--corpus", tmp_path / "public.txt", "--texts", 6, "--out", tmp_path / "model")
     sizes = ("--steps", 4, "--embedding", 2, "--hidden", 8, "--vocabulary", 40, "--length", 8)
     shown = run(*made, *sizes, "--glove", tmp_path / "glove.txt")
-    assert "glove.txt: vectors of 2 of 31 words." in shown
+    assert "glove.txt: has vectors for 2 of 31 words." in shown
     assert "up to 12 words: BLEU" in shown
     facts = json.loads((tmp_path / "model" / "dpbart.json").read_text())
     assert (facts["variant"], facts["clip"], facts["width"], facts["length"]) == ("adept", 5.0, 16, 8)

@@ -132,7 +132,7 @@ def test_a_model_trained_under_noise_is_not_pruned(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
 ) -> None:
     noisy = replace(tiny, facts=replace(tiny.facts, told=True))
-    with pytest.raises(NotPrepared, match="was trained under noise, and pruning would undo that"):
+    with pytest.raises(NotPrepared, match="was trained with noise, and pruning would undo that"):
         prune(noisy, corpus, RECIPE, tmp_path / "training", texts=3)
 
 

@@ -78,5 +78,5 @@ def test_the_clip_of_a_model_trained_under_noise_stays(
         cli, ["prepare", "clip", "--model", str(tiny_copy), "--corpus", str(corpus[0].path), "--texts", "1"]
     )
     assert done.exit_code == 1
-    assert "was trained under noise, and its clip is part of that training" in done.stderr
+    assert "was trained with noise, and its clip is part of that training" in done.stderr
     assert clip_of(Bundle.at(tiny_copy)) == clip_of(tiny)

@@ -17,7 +17,7 @@ from dpbart.privacy.sampling import ReplaySeed
 
 CLIP = ByNorm(5.0)
 ENTRIES = 1024  # of the paper's ADePT: 512 of h, 512 of c
-DOUBT = 1e-6  # chance that a sound mechanism fails
+DOUBT = 1e-6  # probability that a correct mechanism fails
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def diagonal(entries: int) -> Floats:
 
 
 def axis(entries: int) -> Floats:
-    """Two documents as far apart in the L2 norm, but in one entry alone, (2, entries)."""
+    """Two documents as far apart in the L2 norm, but in a single entry, (2, entries)."""
     one = np.eye(1, entries)[0] * 1e6
     return CLIP.clip(np.stack([one, -one])).values
 
@@ -51,8 +51,8 @@ def provable_delta(mechanism: Laplace, *, entries: int, epsilon: float, runs: in
 
     def hits(document: Floats) -> int:
         released = mechanism.privatize(CLIP.clip(np.tile(document, (runs, 1))), entropy).values.astype(np.float64)
-        told = (np.abs(released - pair[1]) - np.abs(released - pair[0])).sum(axis=1) / scale  # log likelihood ratio
-        return int((told > 0.999 * epsilon).sum())
+        ratio = (np.abs(released - pair[1]) - np.abs(released - pair[0])).sum(axis=1) / scale  # log likelihood ratio
+        return int((ratio > 0.999 * epsilon).sum())
 
     one, other = hits(pair[0]), hits(pair[1])
     low = beta.ppf(DOUBT / 2, one, runs - one + 1) if one else 0.0  # Clopper and Pearson 1934
@@ -71,8 +71,8 @@ def test_the_pairs_lie_at_the_edge_and_reach_both_sensitivities() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0, 250.0])
-def test_no_release_tells_more_than_epsilon_at_our_laplace_scale_and_32_times_at_the_published(epsilon: float) -> None:
-    """Exactly: the log likelihood ratio is largest beyond both documents, where it is their L1 distance / scale."""
+def test_our_laplace_scale_leaks_at_most_epsilon_and_the_published_one_32_times_as_much(epsilon: float) -> None:
+    """This is exact: the log likelihood ratio is largest beyond both documents, where it is L1 distance / scale."""
     far = CLIP.sensitivity(ENTRIES)
     apart = np.abs(diagonal(ENTRIES)[0] - diagonal(ENTRIES)[1]).sum()
     ours, published = Laplace(epsilon).noise_scale(far), PublishedLaplace(epsilon).noise_scale(far)
@@ -95,5 +95,5 @@ def test_the_published_scale_fails_the_audit_that_ours_passes(entries: int, epsi
 
 
 def test_the_audit_has_power_where_ours_spends_all_of_its_epsilon() -> None:
-    """In two entries the most telling event is common enough to be seen: four fifths of epsilon would not hold."""
+    """With two entries, the most revealing event is common enough to observe: 80% of epsilon would fail."""
     assert provable_delta(Laplace(1.0), entries=2, epsilon=0.8, runs=100_000) > 0

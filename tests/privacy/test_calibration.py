@@ -1,4 +1,4 @@
-"""The noise is enough for the budget, everywhere, and no more than that."""
+"""The noise is always enough for the budget, and no more than needed."""
 
 import math
 from fractions import Fraction
@@ -25,7 +25,7 @@ deltas = st.floats(*map(math.log, DELTAS)).map(lambda x: min(max(math.exp(x), DE
 
 
 def exact_delta(sigma: float, epsilon: float) -> mpmath.mpf:
-    """Phi(1/2s - es) - exp(e) Phi(-1/2s - es), with 60 digits: erfc and exp are right to all of them."""
+    """Phi(1/2s - es) - exp(e) Phi(-1/2s - es), computed with 60 correct digits."""
     with mpmath.workdps(60):
         s, e = mpmath.mpf(sigma), mpmath.mpf(epsilon)
 
@@ -81,13 +81,13 @@ def assert_enough_and_not_wasteful(epsilon: float, delta: float) -> None:
 
 @settings(max_examples=400)
 @given(epsilons, deltas)
-def test_the_calibrated_delta_is_never_above_the_asked_one(epsilon: float, delta: float) -> None:
+def test_the_calibrated_delta_is_never_above_the_requested_one(epsilon: float, delta: float) -> None:
     assert_enough_and_not_wasteful(epsilon, delta)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 36.0, 709.0, 710.0, 100_000.0])
 @pytest.mark.parametrize("delta", [1e-15, 1e-5, 0.5])
-def test_the_calibrated_delta_is_never_above_the_asked_one_in_the_corners(epsilon: float, delta: float) -> None:
+def test_the_calibrated_delta_is_never_above_the_requested_one_at_the_limits(epsilon: float, delta: float) -> None:
     assert_enough_and_not_wasteful(epsilon, delta)
 
 
@@ -96,7 +96,7 @@ def test_the_calibrated_delta_is_never_above_the_asked_one_in_the_corners(epsilo
 def test_delta_agrees_with_high_precision(epsilon: float, delta: float) -> None:
     sigma = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=1.0)
     exact = exact_delta(sigma, epsilon)
-    # The rounding towards more noise, 2e-9 * 0.8, rests on this.
+    # The rounding towards more noise, 2e-9 * 0.8, relies on this.
     assert abs(gaussian_delta(sigma=sigma, epsilon=epsilon) / exact - 1) < 2e-10
 
 
@@ -165,7 +165,7 @@ def test_a_delta_out_of_range_is_refused(delta: float, message: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_a_sensitivity_or_sigma_that_is_no_length_is_refused(value: float) -> None:
+def test_a_sensitivity_or_sigma_that_is_not_positive_is_refused(value: float) -> None:
     with pytest.raises(BadParameter, match="sensitivity must be greater than 0 and finite"):
         gaussian_sigma(epsilon=1.0, delta=1e-5, sensitivity=value)
     with pytest.raises(BadParameter, match="sensitivity must be greater than 0 and finite"):
@@ -177,7 +177,7 @@ def test_a_sensitivity_or_sigma_that_is_no_length_is_refused(value: float) -> No
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (math.nan, 0.1), (1.0, -0.1), (1.0, 1.0), (1.0, math.nan)])
-def test_a_guarantee_of_nonsense_is_refused(epsilon: float, delta: float) -> None:
+def test_a_guarantee_with_bad_values_is_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(BadParameter, match="must be"):
         Guarantee(epsilon=epsilon, delta=delta)
 

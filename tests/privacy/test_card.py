@@ -1,4 +1,4 @@
-"""The card: as its schema says, readable, signed, and checkable by somebody who has not seen the run."""
+"""The card follows its schema, is readable and signed, and can be checked without having seen the run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RUNS: list[tuple[object, ...]] = [
 
 
 @pytest.mark.parametrize("args", RUNS)
-def test_every_card_is_as_the_schema_says(tiny: Bundle, tmp_path: Path, args: tuple[object, ...]) -> None:
+def test_every_card_follows_the_schema(tiny: Bundle, tmp_path: Path, args: tuple[object, ...]) -> None:
     schema = json.loads(resources.files("dpbart.privacy.card").joinpath("card.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     card = rewritten(tiny, tmp_path, *args)
@@ -64,15 +64,15 @@ def test_every_card_is_as_the_schema_says(tiny: Bundle, tmp_path: Path, args: tu
     assert run("card", "verify", card, "--output", tmp_path / "out.csv").exit_code == 0
 
 
-def test_a_signed_card_is_checked(tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]) -> None:
+def test_a_signed_card_passes_its_checks(tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]) -> None:
     card = rewritten(tiny, tmp_path, "-e", 500, "--sign-key", keys[0])
     done = run("card", "verify", card, "--key", keys[1], "--output", tmp_path / "out.csv")
     assert done.exit_code == 0
     assert done.stdout.splitlines()[2:] == [
-        "signature  holds  fits the key given",
+        "signature  holds  matches the given key",
         "output     holds  is the file of this card",
     ]
-    assert "whose it is was not checked, pass --key" in run("card", "verify", card).stdout
+    assert "its owner was not checked (pass --key)" in run("card", "verify", card).stdout
     assert json.loads(run("card", "verify", card, "--json").stdout)[2]["held"] is True
 
 
@@ -114,7 +114,7 @@ def test_a_changed_card_fails(
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
-def test_a_card_of_version_0_1_is_still_checked(name: str, tmp_path: Path) -> None:
+def test_a_card_of_version_0_1_can_still_be_checked(name: str, tmp_path: Path) -> None:
     """Made by dpbart 0.1, one with a randomised label; both with two texts of one person."""
     held = json.loads((Path(__file__).parent / "version_0_1" / f"{name}.card.json").read_text())
     schema = json.loads(resources.files("dpbart.privacy.card").joinpath("card.schema.json").read_text())
@@ -142,11 +142,11 @@ def test_another_output_another_key_or_no_signature_fails(
     assert "output     FAILS  is NOT the file" in run("card", "verify", card, "--output", tmp_path / "in.csv").stdout
     done = run("card", "verify", card, "--key", keys[1])
     assert (done.exit_code, "signature  FAILS  the card is not signed" in done.stdout) == (1, True)
-    done = run("card", "verify", card, "--key", keys[0])  # unsigned: the key is not even looked at
+    done = run("card", "verify", card, "--key", keys[0])  # unsigned: the key is not read
     assert done.exit_code == 1
 
 
-def test_what_is_no_card_or_no_key_is_told(tiny: Bundle, tmp_path: Path) -> None:
+def test_a_bad_card_or_key_gives_a_clear_error(tiny: Bundle, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text("{}")
     assert "is not a privacy card of format 1" in run("card", "verify", tmp_path / "no.json").stderr
     assert "cannot be read as JSON" in run("card", "verify", tmp_path / "none.json").stderr
@@ -154,7 +154,7 @@ def test_what_is_no_card_or_no_key_is_told(tiny: Bundle, tmp_path: Path) -> None
     assert "must be an ed25519 private key in PEM" in done.stderr
 
 
-def test_the_input_is_hashed_nowhere(tiny: Bundle, tmp_path: Path) -> None:
+def test_no_file_holds_a_hash_of_the_input(tiny: Bundle, tmp_path: Path) -> None:
     import hashlib
 
     card = rewritten(tiny, tmp_path, "-e", 500)
@@ -163,7 +163,7 @@ def test_the_input_is_hashed_nowhere(tiny: Bundle, tmp_path: Path) -> None:
         assert plain not in card.read_text()
 
 
-def test_a_missing_package_names_its_extra() -> None:
+def test_without_the_package_the_error_names_the_extra_to_install() -> None:
     code = (
         "import sys; sys.modules['cryptography'] = None\n"
         "from pathlib import Path; from dpbart.errors import MissingExtra\n"

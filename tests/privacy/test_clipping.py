@@ -1,4 +1,4 @@
-"""A clipped latent lies in its box or ball, and two of its kind never lie farther apart than stated."""
+"""A clipped latent lies in its box or ball, and two clipped latents are never farther apart than stated."""
 
 import math
 from fractions import Fraction
@@ -17,7 +17,7 @@ CLIPS: list[Clip] = [ByValue(0.1), ByNorm(5.0), ByNorm(5.0, order=1)]
 each_clip = pytest.mark.parametrize("clip", CLIPS, ids=["value", "l2", "l1"])
 
 Floats = npt.NDArray[np.float64]
-# Anything an encoder may say, broken values too, in float32 or float64.
+# Anything an encoder may return, including NaN and infinities, in float32 or float64.
 latents = st.one_of(
     hnp.arrays(np.float32, (2, 3, 4), elements=st.floats(width=32)),
     hnp.arrays(np.float64, (2, 3, 4), elements=st.floats()),
@@ -59,7 +59,7 @@ def test_a_sensitivity_is_never_rounded_down(bound: float, entries: int) -> None
 
 @each_clip
 @given(latent=latents)
-def test_two_documents_never_lie_farther_apart_than_stated(clip: Clip, latent: Floats) -> None:
+def test_two_documents_are_never_farther_apart_than_stated(clip: Clip, latent: Floats) -> None:
     clipped = clip.clip(latent)
     apart = [[Fraction(float(a)) - Fraction(float(b)) for a, b in zip(*map(np.ravel, clipped.values), strict=True)]]
     assert sum(abs(x) for x in apart[0]) <= Fraction(clipped.l1)
@@ -68,7 +68,7 @@ def test_two_documents_never_lie_farther_apart_than_stated(clip: Clip, latent: F
 
 @each_clip
 @pytest.mark.parametrize("entries", [1, 7, 3640])
-def test_opposite_documents_reach_the_stated_distance_and_not_more(clip: Clip, entries: int) -> None:
+def test_opposite_documents_are_exactly_the_stated_distance_apart(clip: Clip, entries: int) -> None:
     ones = np.ones((1, entries))
     one_hot = np.eye(1, entries)
     pairs = [np.concatenate([sign * 1e6 * kind for sign in (1, -1)]) for kind in (ones, one_hot)]
@@ -82,7 +82,7 @@ def test_opposite_documents_reach_the_stated_distance_and_not_more(clip: Clip, e
 
 @settings(max_examples=50)
 @given(st.floats(1e-12, 1e12), st.integers(1, 500), st.integers(0, 2**32), st.floats(0.999999, 1.000001))
-def test_a_norm_never_exceeds_the_radius_not_by_a_rounding_error_either(
+def test_a_norm_never_exceeds_the_radius_even_by_a_rounding_error(
     bound: float, entries: int, seed: int, length: float
 ) -> None:
     row = np.random.default_rng(seed).normal(size=(1, entries))
@@ -94,7 +94,7 @@ def test_a_norm_never_exceeds_the_radius_not_by_a_rounding_error_either(
 
 @each_clip
 @given(latent=latents)
-def test_any_row_ends_inside_however_broken(clip: Clip, latent: Floats) -> None:
+def test_any_row_ends_inside_even_with_nan_or_infinities(clip: Clip, latent: Floats) -> None:
     clipped = clip.clip(latent)
     assert clipped.values.dtype == np.float64
     assert clipped.values.shape == latent.shape
@@ -113,31 +113,31 @@ def test_by_norm_keeps_the_direction_of_a_huge_row_and_survives_infinities() -> 
 
 
 @each_clip
-def test_a_row_that_is_inside_is_left_alone(clip: Clip) -> None:
+def test_a_row_inside_the_bound_is_not_changed(clip: Clip) -> None:
     latent = np.array([[0.05, -0.01, 0.0], [0.0, 0.0, 0.0]])
     assert np.array_equal(clip.clip(latent).values, latent)
 
 
 @each_clip
-def test_a_row_is_clipped_by_itself_alone(clip: Clip) -> None:
+def test_a_row_is_clipped_independently_of_the_others(clip: Clip) -> None:
     latent = np.random.default_rng(0).normal(size=(4, 3, 5)) * 9
     alone = np.concatenate([clip.clip(row[None]).values for row in latent])
     assert np.array_equal(clip.clip(latent).values, alone)
 
 
 @each_clip
-def test_the_latent_given_is_not_changed(clip: Clip) -> None:
+def test_the_input_latent_is_not_changed(clip: Clip) -> None:
     latent = np.full((2, 3), math.inf)
     clip.clip(latent)
     assert np.all(np.isinf(latent))
 
 
-def test_an_empty_batch_is_a_batch() -> None:
+def test_an_empty_batch_can_be_clipped() -> None:
     for clip in CLIPS:
         assert clip.clip(np.zeros((0, 3, 4))).values.shape == (0, 3, 4)
 
 
-def test_the_clip_names_itself_in_the_recipe() -> None:
+def test_a_clip_has_a_name_for_the_recipe() -> None:
     latent = np.zeros((1, 4))
     assert [clip.clip(latent).clip for clip in CLIPS] == ["value:0.1", "l2:5", "l1:5"]
     assert CLIPS[0].clip(latent).sensitivity == CLIPS[0].sensitivity(4)
@@ -145,7 +145,7 @@ def test_the_clip_names_itself_in_the_recipe() -> None:
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan, math.inf, 1e-13])
-def test_a_bound_that_bounds_nothing_is_refused(bound: float) -> None:
+def test_a_bound_out_of_range_is_refused(bound: float) -> None:
     for clip in (ByValue, ByNorm):
         with pytest.raises(BadParameter, match="bound must be between 1e-12 and 1e12, got"):
             clip(bound)
@@ -163,6 +163,6 @@ def test_other_wrong_values_are_refused() -> None:
 
 
 @pytest.mark.parametrize("entry", [0.11, math.nan, math.inf])
-def test_values_outside_the_bound_are_not_called_clipped(entry: float) -> None:
+def test_values_outside_the_bound_cannot_be_marked_clipped(entry: float) -> None:
     with pytest.raises(BadParameter, match=r"clipped values must be within 0\.1, got one outside"):
         Clipped(np.array([[entry]]), l1=0.2, l2=0.2, bound=0.1, clip="value:0.1")

@@ -1,4 +1,4 @@
-"""Several releases about one person: never promised more than holds, and decimals as they were written."""
+"""Several releases about one person: the stated guarantee always holds, and decimals stay exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpbart.privacy.decimals import exactly, minus, written
 from dpbart.privacy.event import Event
 from dpbart.privacy.mechanisms import Gaussian, Laplace, NoiseMechanism, NonPrivate
 
-BOUNDS = Bounds("value:1", 4, ByValue(1.0).sensitivity(4))
+BOUNDS = Bounds("value:1", 1.0, 4, ByValue(1.0).sensitivity(4))
 
 
 def release(mechanism: NoiseMechanism) -> Release:
@@ -39,12 +39,12 @@ def laplace(epsilon: float) -> Release:
     return release(Laplace(epsilon))
 
 
-def test_a_tenth_ten_times_is_one() -> None:
+def test_ten_times_0_1_is_exactly_1() -> None:
     assert compose({laplace(0.1): 10}).epsilon == 1
     assert compose({laplace(0.1): 3, laplace(0.2): 1}).epsilon == Decimal("0.5")
 
 
-def test_one_release_is_itself() -> None:
+def test_one_release_keeps_its_own_guarantee() -> None:
     assert compose({gaussian(250): 1}) == compose({gaussian(250): 1})
     assert (compose({gaussian(250): 1}).epsilon, compose({gaussian(250): 1}).rule) == (Decimal("250.0"), ONE)
 
@@ -57,14 +57,14 @@ def test_gaussian_releases_cost_at_most_their_sum(epsilon: float, delta: float, 
 
 
 @given(st.floats(0.01, 3000), st.floats(1e-12, 1e-3), st.integers(2, 500))
-def test_k_gaussians_are_one_with_the_root_of_k_times_the_reach(epsilon: float, delta: float, count: int) -> None:
+def test_k_gaussians_equal_one_with_sqrt_k_times_the_sensitivity(epsilon: float, delta: float, count: int) -> None:
     one = gaussian(epsilon, delta)
     composed = compose({one: count})
     held = gaussian_delta(sigma=multiplier(one) / count**0.5, epsilon=float(composed.epsilon))
     assert held <= float(composed.delta) * (1 + 1e-9)
 
 
-# theory.md section 4: the exact answer, by an implementation that is not ours. PLD works on a grid: 0.5% either way.
+# theory.md section 4: the exact value from an independent implementation. PLD uses a grid, so allow 0.5% either way.
 @pytest.mark.parametrize(("epsilons", "counts"), [((1.0,), (10,)), ((1.0, 0.5), (3, 20)), ((4.0,), (50,))])
 def test_the_exact_rule_agrees_with_dp_accounting(epsilons: tuple[float, ...], counts: tuple[int, ...]) -> None:
     spent = {gaussian(epsilon): count for epsilon, count in zip(epsilons, counts, strict=True)}
@@ -76,7 +76,7 @@ def test_the_exact_rule_agrees_with_dp_accounting(epsilons: tuple[float, ...], c
     assert float(composed.epsilon) == pytest.approx(accountant.get_epsilon(float(composed.delta)), rel=5e-3)
 
 
-def test_mixed_releases_are_never_promised_below_dp_accounting() -> None:
+def test_the_epsilon_of_mixed_releases_is_never_below_dp_accounting() -> None:
     first, second = gaussian(1.0), laplace(0.5)
     accountant = PLDAccountant(value_discretization_interval=1e-3)
     accountant.compose(GaussianDpEvent(multiplier(first)), 8)
@@ -85,13 +85,13 @@ def test_mixed_releases_are_never_promised_below_dp_accounting() -> None:
     assert accountant.get_epsilon(float(composed.delta)) <= float(composed.epsilon) < 8 * 1 + 4 * 0.5
 
 
-def test_the_label_beside_normal_noise_is_added() -> None:
+def test_the_epsilon_of_a_label_is_added_to_gaussian_releases() -> None:
     text = gaussian(1.0)
     both = Release((*text.events, Event("response", Decimal(2), Decimal(0), 1.0)))
     assert compose({both: 10}).epsilon == compose({text: 10}).epsilon + 20
 
 
-def test_nothing_is_promised_beside_a_release_without_noise() -> None:
+def test_one_release_without_noise_voids_the_guarantee() -> None:
     nothing = release(NonPrivate())
     assert Gaussian(1, 1e-5).facts(BOUNDS).replayed().event.epsilon.is_infinite()
     assert compose({nothing: 1, gaussian(1.0): 5}).rule == SUM
@@ -104,7 +104,7 @@ def test_the_epsilon_of_noise_is_rounded_up() -> None:
             assert gaussian_delta(sigma=sigma, epsilon=gaussian_epsilon(sigma=sigma, delta=delta)) <= delta
 
 
-def test_nonsense_is_refused() -> None:
+def test_bad_parameters_are_refused() -> None:
     with pytest.raises(BadParameter, match="at least one"):
         compose({})
     with pytest.raises(BadParameter, match="delta must be between 0 and 1"):

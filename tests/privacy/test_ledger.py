@@ -1,4 +1,4 @@
-"""Who has spent what: real SQLite files, real processes."""
+"""The ledger, tested with real SQLite files and real processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLD = Path(__file__).parent / "version_0_1"
 
 
 def gaussian(epsilon: float, delta: float) -> Release:
-    return Release((Gaussian(epsilon, delta).facts(Bounds("value:1", 1, Sensitivity(2.0, 2.0))).event,))
+    return Release((Gaussian(epsilon, delta).facts(Bounds("value:1", 1.0, 1, Sensitivity(2.0, 2.0))).event,))
 
 
 def a_run(name: str, release: Release = TENTH) -> Run:
@@ -38,7 +38,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return made
 
 
-def test_a_tenth_ten_times_is_all_of_one(ledger: Ledger) -> None:
+def test_ten_releases_at_0_1_spend_exactly_1(ledger: Ledger) -> None:
     ledger.set_limit(Decimal("1.0"))
     for row in range(10):
         ledger.record("first", {"anna": 1}, before=row, upto=row + 1)
@@ -58,7 +58,7 @@ def test_a_refused_release_changes_nothing(ledger: Ledger) -> None:
     assert list(ledger._connection.iterdump()) == before
 
 
-def test_what_was_released_is_told_for_each_person(ledger: Ledger) -> None:
+def test_the_ledger_lists_what_was_released_for_each_person(ledger: Ledger) -> None:
     ledger.begin(a_run("second", gaussian(500, 1e-6)))
     ledger.record("first", {"anna": 2}, before=0, upto=2)
     ledger.record("second", {"anna": 1}, before=0, upto=1)
@@ -81,7 +81,7 @@ def test_rows_are_recorded_in_order_and_once(ledger: Ledger) -> None:
     assert ledger.entries("anna")[0].texts == 3
 
 
-def test_figures_that_are_none_are_damage(ledger: Ledger) -> None:
+def test_invalid_figures_are_reported_as_damage(ledger: Ledger) -> None:
     ledger.record("first", {"anna": 1}, before=0, upto=1)
     for damage in ('UPDATE runs SET events = \'[["laplace", "5x0", "0", null]]\'', "DELETE FROM runs"):
         ledger._connection.execute(damage)
@@ -98,7 +98,7 @@ def test_gaussian_releases_are_checked_by_the_exact_rule(ledger: Ledger) -> None
     assert 3 < spent.epsilon < 5
 
 
-def test_limits_of_everybody_of_one_and_of_a_run(ledger: Ledger) -> None:
+def test_limits_for_everybody_for_one_person_and_for_a_run(ledger: Ledger) -> None:
     ledger.set_limit(Decimal("0.2"))
     ledger.set_limit(Decimal("0.5"), "anna")
     assert (ledger.limit("anna"), ledger.limit("ben"), ledger.own_limits()) == (Decimal("0.5"), Decimal("0.2"), 1)
@@ -113,14 +113,14 @@ def test_limits_of_everybody_of_one_and_of_a_run(ledger: Ledger) -> None:
         ledger.set_limit(Decimal(0))
 
 
-def test_no_limit_can_hold_a_release_that_promises_nothing(ledger: Ledger) -> None:
+def test_any_limit_refuses_a_release_that_promises_nothing(ledger: Ledger) -> None:
     nothing = Release((Event("none", Decimal("Infinity"), Decimal(0)),))
     with pytest.raises(BudgetExceeded, match="needs infinite"):
         ledger.check(nothing, {"anna": 1}, budget=Decimal(100_000))
 
 
-def test_a_ledger_of_version_0_1_keeps_all_that_it_knows(tmp_path: Path) -> None:
-    """Made by dpbart 0.1: 3 texts at (500, 1e-5) with a label of epsilon 2, then 3 by Laplace noise at 750.5."""
+def test_a_ledger_of_version_0_1_is_upgraded_without_loss(tmp_path: Path) -> None:
+    """Made by dpbart 0.1: 3 texts at (500, 1e-5) with a label of epsilon 2, then 3 with Laplace noise at 750.5."""
     file = tmp_path / "ledger.db"
     shutil.copyfile(OLD / "ledger.db", file)
     spent = Ledger(file).spent("anna")
@@ -145,7 +145,7 @@ ATTEMPTS, PROCESSES, PEOPLE = 1000, 8, 20
 
 def attempt(file: Path, process: int, results: multiprocessing.Queue[int]) -> None:
     ledger, taken = Ledger(file), 0
-    ledger._connection.execute("PRAGMA synchronous = OFF")  # it is the locks that count here, not a busy disk
+    ledger._connection.execute("PRAGMA synchronous = OFF")  # this tests the locks, not the disk
     ledger.begin(a_run(f"run {process}"))
     for number in range(ATTEMPTS // PROCESSES):
         try:
@@ -175,13 +175,17 @@ def test_eight_processes_on_one_ledger_do_not_overspend(tmp_path: Path) -> None:
     assert taken == 10 * PEOPLE  # of the 1,000 attempts
 
 
-def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
     text, other, newer = tmp_path / "notes.txt", tmp_path / "other.db", tmp_path / "newer.db"
     text.write_text("not a database, but long enough to look like one to somebody in a hurry" * 20)
     sqlite3.connect(other).execute("CREATE TABLE mine (x)").connection.close()
     Ledger(newer, create=True).close()
     sqlite3.connect(newer).execute("PRAGMA user_version = 9").connection.close()
-    for file, message in ((text, "damaged, or not a ledger"), (other, "not a ledger"), (newer, "format 2, got 9")):
+    for file, message in (
+        (text, "damaged, or not a dpbart ledger"),
+        (other, "but not a dpbart ledger"),
+        (newer, "format 2, got 9"),
+    ):
         content = file.read_bytes()
         with pytest.raises(BadLedger, match=message):
             Ledger(file, create=True)
@@ -205,7 +209,9 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
         Ledger(file)
 
 
-def test_a_ledger_held_by_another_process_is_told(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_locked_by_another_process_gives_a_clear_error(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "SECONDS_TO_WAIT", 0.1)
     second = Ledger(ledger.file)
     ledger._connection.execute("BEGIN IMMEDIATE")

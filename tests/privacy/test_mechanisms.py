@@ -1,4 +1,4 @@
-"""A mechanism gives the privacy it states: by closed form, by attack, and in what it says of itself."""
+"""A mechanism gives the privacy it states: tested by closed form, by attack, and in its facts."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class NoNoise:
-    """Words that mean a noise of 0: the tail probability is almost 1."""
+    """Words that give a noise of 0: the tail probability is almost 1."""
 
     private = True
 
@@ -66,7 +66,7 @@ class TestEveryMechanism:
             private = mechanism.privatize(clip.clip(np.full((2, 8), value)), SystemEntropy())
             assert np.all(np.isfinite(private.values))
             assert private.guarantee == mechanism.guarantee
-            # 0 or not, every entry got its own noise. Two of the 16 are equal with 3e-4, six such pairs with 2e-12.
+            # Every entry got its own noise. Two of the 16 are equal with probability 3e-4, six such pairs with 2e-12.
             assert isinstance(mechanism, NonPrivate) or np.unique(private.values).size > 10
 
     @each_mechanism
@@ -88,7 +88,7 @@ def test_a_recipe_says_how_the_latent_was_made() -> None:
     ]
 
 
-def test_guarantees_are_those_asked_for() -> None:
+def test_guarantees_are_those_requested() -> None:
     assert [m.guarantee for m in ALL] == [Guarantee(250, 1e-5), Guarantee(250, 0.0), Guarantee(math.inf, 0.0)]
 
 
@@ -131,7 +131,7 @@ def test_noise_is_fresh_for_every_entry_and_every_release(mechanism: NoiseMechan
 
 
 def on_grid(mechanism: NoiseMechanism, clipped: Clipped) -> Floats:
-    """What is added to: the latent on its grid, as the mechanism sees it, read off through a noise of 0."""
+    """The latent on its grid, before noise is added; read by using a noise of 0."""
     return mechanism.privatize(clipped, NoNoise()).values.astype(np.float64)
 
 
@@ -159,7 +159,7 @@ def test_the_grid_never_moves_two_documents_farther_apart_than_stated(
             assert np.abs(seen[0] - seen[1]).sum() <= clipped.l1 * rounding
             assert np.linalg.norm(seen[0] - seen[1]) <= clipped.l2 * rounding
             assert np.all(np.abs(seen) <= np.abs(clipped.values) * rounding)  # towards zero
-            # and it is not flattened: the latent is still there
+            # and the latent is not rounded to 0
             assert np.abs(seen).sum() >= 0.95 * np.abs(clipped.values).sum()
 
 
@@ -174,7 +174,7 @@ def test_every_released_value_lies_on_the_grid(mechanism: NoiseMechanism) -> Non
 # -- the audit: attack the real release, with a control that must fail ------------------------------------------------
 
 RUNS = 200_000
-DOUBT = 1e-6  # chance that a sound mechanism fails
+DOUBT = 1e-6  # probability that a correct mechanism fails
 
 
 class WeakGaussian(Gaussian):
@@ -213,7 +213,7 @@ def test_an_honest_gaussian_passes_the_audit_and_a_weaker_one_is_caught(entries:
     far = ByValue(0.5).sensitivity(entries)
 
     def found(mechanism: NoiseMechanism) -> float:
-        # The most telling place to look: where the likelihood ratio is exp(epsilon).
+        # The most revealing threshold: where the likelihood ratio is exp(epsilon).
         cut = mechanism.noise_scale(far) ** 2 * epsilon / far.l2
         return provable_delta(mechanism, entries=entries, epsilon=epsilon, cut=cut, seed=1)
 
@@ -224,7 +224,7 @@ def test_an_honest_gaussian_passes_the_audit_and_a_weaker_one_is_caught(entries:
 def test_an_honest_laplace_passes_the_audit_and_a_weaker_one_is_caught() -> None:
     assert provable_delta(Laplace(1.0), entries=1, epsilon=1.0, cut=0.5, seed=1) <= 0
     assert provable_delta(WeakLaplace(1.0), entries=1, epsilon=1.0, cut=0.5, seed=1) > 0
-    # and 1.0 is not far from what it really spends
+    # 1.0 is close to what it really spends
     assert provable_delta(Laplace(1.0), entries=1, epsilon=0.9, cut=0.5, seed=1) > 0
 
 
@@ -257,13 +257,13 @@ def laplace_divergence(apart: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 50.0])
 @pytest.mark.parametrize("entries", [1, 30])
-def test_no_document_tells_more_through_laplace_noise_than_the_bound(epsilon: float, entries: int) -> None:
+def test_no_document_leaks_more_through_laplace_noise_than_the_bound(epsilon: float, entries: int) -> None:
     laplace = Laplace(epsilon)
     by_value, by_norm = ByValue(0.5).sensitivity(entries), ByNorm(0.5, order=1).sensitivity(entries)
-    # The farthest documents from the noise alone. In the box, every entry at its bound:
+    # The documents with the largest divergence. In the box, every entry is at its bound:
     nats = laplace.bits(by_value) * math.log(2)
     assert entries * laplace_divergence(0.5 / laplace.noise_scale(by_value)) <= nats * (1 + 1e-9)
-    # In the ball, all of it in one entry, or spread over all of them:
+    # In the ball, the norm is all in one entry, or spread over all entries:
     nats = laplace.bits(by_norm) * math.log(2)
     assert laplace_divergence(0.5 / laplace.noise_scale(by_norm)) <= nats * (1 + 1e-9)
     assert entries * laplace_divergence(0.5 / entries / laplace.noise_scale(by_norm)) <= nats * (1 + 1e-9)
@@ -273,7 +273,7 @@ def test_no_document_tells_more_through_laplace_noise_than_the_bound(epsilon: fl
 # -- the baseline, the constructors, the seal -------------------------------------------------------------------------
 
 
-def test_the_baseline_clips_adds_nothing_and_says_so() -> None:
+def test_the_baseline_clips_without_noise_and_says_so() -> None:
     latent = np.random.default_rng(0).normal(size=(3, 7))
     clipped = ByValue(0.1).clip(latent)
     private = NonPrivate().privatize(clipped, SystemEntropy())
@@ -282,7 +282,7 @@ def test_the_baseline_clips_adds_nothing_and_says_so() -> None:
     assert NonPrivate().noise_scale(clipped.sensitivity) == 0.0
 
 
-def test_nobody_but_a_mechanism_makes_a_private_value() -> None:
+def test_only_a_mechanism_can_make_a_private_value() -> None:
     made = NonPrivate().privatize(ByValue(0.1).clip(np.zeros((1, 2))), SystemEntropy())
     with pytest.raises(BadParameter, match="a Private value must be made by a mechanism"):
         Private(made.values, made.facts)
@@ -292,7 +292,7 @@ def test_nobody_but_a_mechanism_makes_a_private_value() -> None:
 
 
 @each_mechanism
-def test_post_processing_keeps_the_promise(mechanism: NoiseMechanism) -> None:
+def test_post_processing_keeps_the_guarantee(mechanism: NoiseMechanism) -> None:
     private = mechanism.privatize(ByValue(0.1).clip(np.zeros((1, 2))), SystemEntropy())
     wider = private.post_processed(np.pad(private.values, ((0, 0), (0, 3))), recipe="kept:2/5")
     assert wider.values.shape == (1, 5)
@@ -302,7 +302,7 @@ def test_post_processing_keeps_the_promise(mechanism: NoiseMechanism) -> None:
 
 @each_mechanism
 def test_a_private_value_carries_the_facts_that_were_planned(mechanism: NoiseMechanism) -> None:
-    """Nobody computes them a second time: what a card says is what the value was made with."""
+    """The facts are not computed twice: the card states what the value was made with."""
     clipped = ByValue(0.1).clip(np.zeros((2, 3, 4)))
     facts = mechanism.facts(clipped.bounds)
     assert mechanism.privatize(clipped, SystemEntropy()).facts == facts
@@ -312,7 +312,7 @@ def test_a_private_value_carries_the_facts_that_were_planned(mechanism: NoiseMec
 
 
 @each_noise
-def test_a_card_check_tells_enough_noise_from_too_little(mechanism: NoiseMechanism) -> None:
+def test_a_card_check_passes_enough_noise_and_fails_too_little(mechanism: NoiseMechanism) -> None:
     facts = mechanism.facts(ByValue(0.1).clip(np.zeros((1, 50))).bounds)
     assert mechanism.holds(facts.figures, facts.guarantee)
     assert not mechanism.holds({**facts.figures, "scale": 0.99 * float(facts.figures["scale"])}, facts.guarantee)
@@ -348,12 +348,12 @@ def test_a_gaussian_without_delta_is_refused(delta: float) -> None:
         Gaussian(1.0, delta)
 
 
-def test_an_unknown_mechanism_is_refused_with_those_there_are() -> None:
+def test_an_unknown_mechanism_is_refused_with_a_list_of_the_known_ones() -> None:
     with pytest.raises(BadParameter, match="must be one of response, gaussian, laplace, none, got 'staircase'"):
         make_noise("staircase", epsilon=1.0, delta=1e-5)
 
 
-def test_a_budget_for_no_noise_is_refused() -> None:
+def test_an_epsilon_with_the_mechanism_none_is_refused() -> None:
     with pytest.raises(BadParameter, match="epsilon must be left out with the mechanism 'none', got 250"):
         make_noise("none", epsilon=250.0, delta=1e-5)
     assert make_noise("none", epsilon=math.inf, delta=1e-5) == NonPrivate()

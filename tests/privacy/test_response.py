@@ -1,4 +1,4 @@
-"""Randomised response: its probabilities, exactly, and what a value outside the set does."""
+"""Randomised response: its exact probabilities, and values outside the set."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy, Words
 
 RUNS = 20_000
-DOUBT = 1e-8  # chance that a sound mechanism fails for a value; its bits are new in every run, so far below a test's
+DOUBT = 1e-8  # probability that a correct mechanism fails for one value; small, because each run draws new bits
 
 
 class Script:
-    """Words that a test has written down."""
+    """Words that a test has chosen."""
 
     private = True
 
@@ -32,7 +32,7 @@ class Script:
 
 
 class Counting(ReplaySeed):
-    """Remembers how many words were asked for, call by call."""
+    """Remembers how many words each call requested."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -56,25 +56,25 @@ def shares(response: Response, given: int) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 2), (2.0, 5), (2.0, 8)])
-def test_the_truth_comes_out_as_often_as_it_should(epsilon: float, options: int) -> None:
+def test_the_true_value_is_kept_with_the_stated_probability(epsilon: float, options: int) -> None:
     weight = math.exp(epsilon) + options - 1
     for value, (low, high) in enumerate(shares(Response(epsilon, options), 1)):
         assert low <= (math.exp(epsilon) if value == 1 else 1) / weight <= high
 
 
-def test_a_value_outside_the_set_comes_out_as_any() -> None:
+def test_a_value_outside_the_set_becomes_a_uniform_one() -> None:
     for given in (-1, 3, 1 << 80):
         for low, high in shares(Response(3.0, 3), given):
             assert low <= 1 / 3 <= high
 
 
 def audited_epsilon(response: Response) -> float:
-    """A lower bound on what it spends, from how often 1 comes out for 1 and for 0."""
+    """A lower bound on the epsilon spent, from how often the output is 1 for inputs 1 and 0."""
     return math.log(shares(response, 1)[1][0] / shares(response, 0)[1][1])
 
 
 class Weak(Response):
-    """Keeps the truth as often as an epsilon a third larger would."""
+    """Keeps the true value as often as a third more epsilon would allow."""
 
     def _edge(self, bits: int) -> tuple[int, int]:
         return Response(self.epsilon * 4 / 3, self.options)._edge(bits)
@@ -88,7 +88,7 @@ def test_an_honest_response_passes_the_audit_and_a_weaker_one_is_caught() -> Non
 @pytest.mark.parametrize("options", [2, 3, 7, 1 << 10, 1 << 11, 1 << 64, 1 << 140, 1 << 1024])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0, 100.0, 1000.0])
 def test_the_integer_thresholds_have_a_ratio_of_e_to_the_epsilon(epsilon: float, options: int) -> None:
-    """The truth comes out with g + (1 - g) / k and another value with (1 - g) / k: exactly e^epsilon apart."""
+    """The true value has probability g + (1 - g) / k, any other (1 - g) / k: a ratio of exactly e^epsilon."""
     bits = 4096
     low, high = Response(epsilon, options)._edge(bits)
     with mpmath.workprec(bits + 2000):
@@ -101,8 +101,8 @@ def test_the_integer_thresholds_have_a_ratio_of_e_to_the_epsilon(epsilon: float,
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
-def test_the_edge_is_decided_exactly(epsilon: float) -> None:
-    """Words around g, and further words around its next bits, against 100 digits."""
+def test_draws_at_the_threshold_are_decided_exactly(epsilon: float) -> None:
+    """Words around g, and second words around its next bits, compared with g in 100 digits."""
     response = Response(epsilon, 3)
     with mpmath.workdps(100):
         kept = (mpmath.exp(mpmath.mpf(epsilon)) - 1) / (mpmath.exp(mpmath.mpf(epsilon)) + 2)
@@ -114,15 +114,15 @@ def test_the_edge_is_decided_exactly(epsilon: float) -> None:
     assert not response._keeps(1, Script(high, low + 1))[0]
 
 
-def test_a_huge_epsilon_still_leaves_a_chance() -> None:
-    """g is below 1, however near: a word of ones decides nothing, and further words are drawn."""
+def test_a_huge_epsilon_still_leaves_a_chance_of_another_value() -> None:
+    """g is below 1, however close: a word of ones decides nothing, so more words are drawn."""
     script = Script(2**64 - 1, 2**64 - 1, 2**64 - 1, 5)
     assert Response(100_000.0, 2)._keeps(1, script)[0]
     assert script.left == []
 
 
 @pytest.mark.parametrize("options", [2, 3, 5, 1 << 11, 1 << 64, 1 << 65, 1 << 1024])
-def test_unrelated_values_are_evenly_spread_over_the_whole_set(options: int) -> None:
+def test_replacement_values_are_uniform_over_the_whole_set(options: int) -> None:
     drawn = Response(1.0, options)._uniform(4000, SystemEntropy())
     assert all(0 <= value < options for value in drawn)
     below = sum(2 * value < options for value in drawn) / 4000  # a share of 1/2, or 2/3 of 3 and 3/5 of 5
@@ -130,14 +130,14 @@ def test_unrelated_values_are_evenly_spread_over_the_whole_set(options: int) -> 
     assert below == pytest.approx(share, abs=6 * math.sqrt(0.25 / 4000))  # six standard errors: 2e-9
 
 
-def test_numbers_beyond_the_last_whole_multiple_are_drawn_again() -> None:
-    script = Script(2**64 - 1, 2**64 - 1, 4, 0)  # little end first: 2^128 - 1 is a multiple of 3, 2^128 is not
+def test_numbers_at_or_above_the_last_whole_multiple_are_rejected() -> None:
+    script = Script(2**64 - 1, 2**64 - 1, 4, 0)  # little-endian: 2^128 - 1 is a multiple of 3, 2^128 is not
     assert Response(1.0, 5)._uniform(1, script) == [4]
     assert script.left == []
 
 
-def test_every_value_takes_the_same_words() -> None:
-    """What a value is does not show in what is drawn for it."""
+def test_every_value_uses_the_same_number_of_words() -> None:
+    """The number of random words does not reveal the value."""
     asked = []
     for value in (0, 2047, -1, 1 << 90):
         entropy = Counting(3)
@@ -147,7 +147,7 @@ def test_every_value_takes_the_same_words() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (4.0, 5), (10.0, 11), (50.0, 66), (100.0, 138), (200.0, 280)])
-def test_the_facts_are_those_of_the_theory(epsilon: float, bits: int) -> None:
+def test_the_facts_match_the_theory(epsilon: float, bits: int) -> None:
     response, facts = Response(epsilon, 1 << bits), Response(epsilon, 1 << bits).facts
     with mpmath.workdps(200):
         weight = mpmath.exp(epsilon) + 2**bits - 1
@@ -159,7 +159,7 @@ def test_the_facts_are_those_of_the_theory(epsilon: float, bits: int) -> None:
     assert (facts.guarantee.epsilon, facts.guarantee.delta) == (epsilon, 0.0)
 
 
-def test_the_capacity_at_epsilon_10_is_that_of_the_design() -> None:
+def test_the_capacity_at_epsilon_10_matches_the_design() -> None:
     assert Response(10.0, 1 << 11).bits == pytest.approx(9.6, abs=0.3)
 
 
@@ -167,7 +167,7 @@ def test_the_capacity_at_epsilon_10_is_that_of_the_design() -> None:
 def test_a_card_that_keeps_more_than_epsilon_allows_fails_its_check(epsilon: float, bits: int) -> None:
     facts = Response(epsilon, 1 << bits).facts
     assert Response.holds(facts.figures, facts.guarantee)
-    if bits > 1.45 * epsilon - 8:  # else almost everything is kept anyway
+    if bits > 1.45 * epsilon - 8:  # otherwise almost everything is kept anyway
         more = {**facts.figures, "kept": min(1.0, 1.02 * float(facts.figures["kept"]))}
         assert not Response.holds(more, facts.guarantee)
 
@@ -176,6 +176,6 @@ def test_a_card_that_keeps_more_than_epsilon_allows_fails_its_check(epsilon: flo
     ("epsilon", "options", "message"),
     [(0.0, 2, "epsilon must be"), (1.0, 1, "options must be from 2"), (1.0, (1 << 1024) + 1, "options must be from 2")],
 )
-def test_nonsense_is_refused(epsilon: float, options: int, message: str) -> None:
+def test_bad_parameters_are_refused(epsilon: float, options: int, message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         Response(epsilon, options)

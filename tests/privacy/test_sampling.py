@@ -1,4 +1,4 @@
-"""The noise is exactly the continuous noise, rounded to the grid; nobody else knows it."""
+"""The noise is exactly the continuous noise rounded to the grid, and nobody else knows it."""
 
 import math
 import multiprocessing
@@ -36,7 +36,7 @@ DOUBT = 1e-6  # chance that a sound sampler fails a test of its distribution
 
 
 class Scripted:
-    """The words it is told, in order; then it fails."""
+    """Returns the given words in order, then fails."""
 
     def __init__(self, *words: int) -> None:
         self._words: Iterator[int] = iter(words)
@@ -60,7 +60,7 @@ class Counted:
 
 
 def exact_tail(law: Law, x: float | mpmath.mpf) -> mpmath.mpf:
-    """Pr[|X| >= x], from the laws' textbook formulas and not from the code under test."""
+    """Pr[|X| >= x], from textbook formulas, not from the code under test."""
     if isinstance(law, NormalLaw):
         return 2 * mpmath.ncdf(-mpmath.mpf(x))
     return mpmath.exp(-mpmath.mpf(x))
@@ -112,8 +112,8 @@ def test_the_distribution_test_can_fail(law: Law) -> None:
 @each_law
 @settings(max_examples=150)
 @given(word=st.integers(0, 2**64 - 1), ratio=st.floats(0.01, 2.0**33))
-def test_every_draw_lies_in_the_cell_that_its_bits_name(law: Law, word: int, ratio: float) -> None:
-    further = 0x9E3779B97F4A7C15  # only read where the first word does not decide
+def test_every_draw_lies_in_the_cell_that_its_bits_select(law: Law, word: int, ratio: float) -> None:
+    further = 0x9E3779B97F4A7C15  # only used if the first word does not decide
     entropy = Scripted(word, further, further)
     drawn = int(draw_rounded(law, scale=ratio, grid=1.0, count=1, entropy=entropy)[0])
     assert drawn == 0 or (drawn < 0) == (word & 1 == ODD)
@@ -125,7 +125,7 @@ def test_every_draw_lies_in_the_cell_that_its_bits_name(law: Law, word: int, rat
 
 @each_law
 @pytest.mark.parametrize("steps", [0, 1, 17, 4000])
-def test_a_draw_at_an_edge_is_decided_by_its_further_bits(law: Law, steps: int) -> None:
+def test_a_draw_at_an_edge_is_decided_by_more_bits(law: Law, steps: int) -> None:
     with mpmath.workprec(400):
         edge = exact_tail(law, (steps + mpmath.mpf(0.5)) / 1024)
         start, second, third = (int(mpmath.floor(edge * 2**bits)) for bits in (63, 127, 191))
@@ -141,7 +141,7 @@ def test_a_draw_at_an_edge_is_decided_by_its_further_bits(law: Law, steps: int) 
 
 
 @each_law
-def test_a_first_word_of_zeros_reaches_beyond_the_table_a_float_could_hold(law: Law) -> None:
+def test_a_first_word_of_zeros_reaches_tails_below_2_to_the_minus_64(law: Law) -> None:
     drawn = draw_rounded(law, scale=1.0, grid=1.0, count=1, entropy=Scripted(0 | ODD, 0, 1 << 63))
     x = -int(drawn[0])
     assert exact_tail(law, x + 0.5) <= mpmath.mpf(2) ** -128 <= exact_tail(law, x - 0.5)
@@ -149,7 +149,7 @@ def test_a_first_word_of_zeros_reaches_beyond_the_table_a_float_could_hold(law: 
 
 @each_law
 @given(tail=st.one_of(st.floats(2.0**-63, 1.0), st.floats(0.0, 63.0).map(lambda x: 2.0**-x)))
-def test_a_float_quantile_errs_far_less_than_the_margin(law: Law, tail: float) -> None:
+def test_the_error_of_a_float_quantile_is_far_below_the_margin(law: Law, tail: float) -> None:
     x = float(law.quantile(np.array([tail]))[0])
     error = 1e-15 * (1 + abs(x))
     assert error < _MARGIN * (1 + abs(x)) / 100
@@ -160,7 +160,7 @@ def test_a_float_quantile_errs_far_less_than_the_margin(law: Law, tail: float) -
 
 @each_law
 @given(x=st.floats(1e-9, 40.0), bits=st.sampled_from([127, 191, 255]))
-def test_an_exact_tail_errs_less_than_the_doubt_it_is_given(law: Law, x: float, bits: int) -> None:
+def test_the_error_of_an_exact_tail_is_below_its_tolerance(law: Law, x: float, bits: int) -> None:
     context = mpmath.MPContext()
     context.prec = bits + 64
     found = law.tail(context.mpf(x))
@@ -168,7 +168,7 @@ def test_an_exact_tail_errs_less_than_the_doubt_it_is_given(law: Law, x: float, 
         assert abs(mpmath.mpf(found) / exact_tail(law, x) - 1) < mpmath.mpf(2) ** -(bits + 40)
 
 
-def test_a_law_that_contradicts_itself_is_not_drawn_from() -> None:
+def test_a_law_with_inconsistent_quantile_and_tail_is_refused() -> None:
     class Crooked(NormalLaw):
         def tail(self, x: mpmath.mpf) -> mpmath.mpf:
             return super().tail(x * 2)
@@ -177,15 +177,15 @@ def test_a_law_that_contradicts_itself_is_not_drawn_from() -> None:
         draw_rounded(Crooked(), scale=30.0, grid=1.0, count=50, entropy=ReplaySeed(0), _bits=6)
 
 
-def test_the_precision_of_others_is_not_touched() -> None:
+def test_the_shared_precision_of_mpmath_is_not_changed() -> None:
     before = mpmath.mp.prec
     draw_rounded(NormalLaw(), scale=3.0, grid=1.0, count=50, entropy=ReplaySeed(0), _bits=6)
     assert mpmath.mp.prec == before
 
 
 def hockey_stick(law: Law, *, shift: int, ratio: float, epsilon: float) -> mpmath.mpf:
-    """delta of the rounded noise on two values so many steps apart: the sum of (p(k - shift) - exp(epsilon) p(k))+."""
-    reach = shift + math.ceil(12 * ratio)  # what lies beyond is counted whole
+    """delta of the rounded noise on two values `shift` steps apart: the sum of (p(k - shift) - exp(epsilon) p(k))+."""
+    reach = shift + math.ceil(12 * ratio)  # everything beyond is counted as delta
     with mpmath.workprec(200):
         factor = mpmath.exp(mpmath.mpf(epsilon))
         # Up to the middle p(k - shift) <= p(k).
@@ -198,21 +198,21 @@ def test_rounded_normal_noise_has_the_delta_of_the_continuous_one(epsilon: float
     sigma = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=1.0)
     continuous = gaussian_delta(sigma=sigma, epsilon=epsilon)
     found = []
-    for fineness in (2, 16):  # steps a sigma
-        shift = 2 ** math.ceil(math.log2(fineness / sigma))  # steps a sensitivity
+    for fineness in (2, 16):  # steps per sigma
+        shift = 2 ** math.ceil(math.log2(fineness / sigma))  # steps per sensitivity
         found.append(hockey_stick(NormalLaw(), shift=shift, ratio=sigma * shift, epsilon=epsilon))
     assert all(x <= continuous * (1 + 1e-9) for x in found)
-    assert found[-1] >= 0.98 * continuous  # and it comes close as the grid shrinks
+    assert found[-1] >= 0.98 * continuous  # and it gets close as the grid shrinks
     assert found[-1] >= found[0]
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 10.0, 250.0])
 def test_rounded_laplace_noise_is_purely_private(epsilon: float) -> None:
-    shift = 2 ** math.ceil(math.log2(4 * epsilon))  # steps a sensitivity, at least 4 a scale
+    shift = 2 ** math.ceil(math.log2(4 * epsilon))  # steps per sensitivity, at least 4 per scale
     scale = laplace_scale(epsilon=epsilon, sensitivity=1.0) * shift
     with mpmath.workprec(200):
         for ratio, bound in ((scale, 0), (0.8 * scale, 0.2 * epsilon)):
-            # Beyond both centres the quotient does not change any more.
+            # Beyond both centres the ratio is constant.
             loss = max(
                 mpmath.log(weight(LaplaceLaw(), k, ratio) / weight(LaplaceLaw(), k - shift, ratio))
                 for k in range(-8, shift + 8)
@@ -222,7 +222,7 @@ def test_rounded_laplace_noise_is_purely_private(epsilon: float) -> None:
 
 @each_law
 def test_opendp_draws_the_same_noise(law: Law) -> None:
-    """OpenDP's exact discrete sampler: at 20 steps a scale its law and ours differ by less than 1e-3."""
+    """OpenDP's exact discrete sampler: at 20 steps per scale its law and ours differ by less than 1e-3."""
     count, scale = 15_000, 20.0
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T=int))
@@ -253,10 +253,10 @@ def test_a_grid_resolves_the_noise_and_the_latent_and_fits_an_integer(log_scale:
     assert scale / grid * 50 < 2**53
     if scale / typical < 2**24:
         assert grid <= typical / 256
-    assert grid > min(scale / 1024, typical / 256) / 2  # not finer than that
+    assert grid > min(scale / 1024, typical / 256) / 2  # no finer than needed
 
 
-def test_two_draws_of_the_system_are_never_equal() -> None:
+def test_two_draws_from_the_system_are_never_equal() -> None:
     first, second = (draw_rounded(NormalLaw(), scale=1e6, grid=1.0, count=50, entropy=SystemEntropy()) for _ in "ab")
     assert not np.array_equal(first, second)
     words = SystemEntropy().words(20_000)
@@ -283,7 +283,7 @@ def test_two_forked_workers_never_draw_the_same_noise() -> None:
     assert len({word for words in seen for word in words}) == 12
 
 
-def test_a_replayed_seed_repeats_itself_and_another_does_not() -> None:
+def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
     def draws(seed: int) -> list[int]:
         entropy = ReplaySeed(seed)
         return [int(x) for _ in range(2) for x in entropy.words(3)]
@@ -294,12 +294,12 @@ def test_a_replayed_seed_repeats_itself_and_another_does_not() -> None:
     assert SystemEntropy().private
 
 
-def test_a_replayed_seed_gives_the_same_bits_on_every_machine() -> None:
+def test_a_seed_gives_the_same_bits_on_every_machine() -> None:
     # shake_256(b"dpbart replay 0 0"), first 8 bytes, little-endian
     assert [hex(int(word)) for word in ReplaySeed(0).words(1)] == ["0x756ed4d78a5b963b"]
 
 
-def test_nothing_is_drawn_for_nothing() -> None:
+def test_a_count_of_zero_draws_nothing() -> None:
     assert draw_rounded(NormalLaw(), scale=1.0, grid=1.0, count=0, entropy=SystemEntropy()).shape == (0,)
 
 

@@ -1,4 +1,4 @@
-"""Jobs with a rewriter that a test has at hand."""
+"""Helpers that run a job with a loaded rewriter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbart.testing import described
 
 
 def inline(rewriter: Rewriter) -> Inline:
-    """An engine that uses this very rewriter."""
+    """An engine that uses this rewriter."""
     return Inline(lambda: rewriter)
 
 
@@ -23,5 +23,5 @@ def run(request: Request, rewriter: Rewriter) -> Card:
 
 
 def marked(texts: Sequence[str]) -> list[str]:
-    """The texts, each with a mark that never comes twice."""
+    """The texts, each with a unique mark."""
     return [f"{text} {secrets.token_hex(8)}" for text in texts]

@@ -1,4 +1,4 @@
-"""One contract, three engines: this process, several processes, a real local Ray."""
+"""The same contract for all three engines: this process, several processes, and a real local Ray."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the b
 
 
 def deadly(texts: Sequence[str]) -> list[str]:
-    """The texts with the number of this process, which is killed once, or whenever it is used."""
+    """Adds the process id to each text; kills its process once, or every time."""
     time.sleep(0.02)
     flag = Path(os.environ.get("DPBART_TEST_FLAG", "/nowhere/at/all"))
     if flag.parent.is_dir() and (not flag.exists() or flag.name == "always") and "text 12" in texts:
@@ -51,7 +51,7 @@ def make_deadly(flag: Path) -> Rewriter:
 
 
 def loud(texts: Sequence[str]) -> list[str]:
-    """The texts in capitals; random bits of this process where they ask for it."""
+    """Returns the texts in capitals, or random bits of this process for texts that ask for them."""
     return [str(SystemEntropy().words(1)[0]) if text == "bits" else text.upper() for text in texts]
 
 
@@ -73,13 +73,13 @@ def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
     if kind == "ray":
         import ray
 
-        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a test is nothing that workers can import
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test module
         return OnRay(make, workers)
     return Processes(make, workers) if kind == "processes" else Inline(make)
 
 
 @pytest.mark.parametrize("kind", ["processes", "ray"])
-def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tmp_path: Path, kind: str) -> None:
+def test_a_dead_worker_is_replaced_and_its_batch_returned_once(tmp_path: Path, kind: str) -> None:
     read: list[int] = []
 
     def watched() -> Iterator[Batch]:
@@ -91,21 +91,21 @@ def test_a_worker_that_dies_is_replaced_and_its_batch_done_once(tmp_path: Path, 
     texts: list[str] = []
     for batch, rewriting in engine.map(watched()):
         texts += rewriting.texts
-        assert len(read) - len(texts) // 4 <= 3 * 2  # no more in flight than that
+        assert len(read) - len(texts) // 4 <= 3 * 2  # only a few batches are in flight
         assert batch.first == len(texts) - 3
     assert [text.partition("@")[0] for text in texts] == [f"text {number}" for number in range(80)]
     assert (tmp_path / "once").exists()
     assert len({text.partition("@")[2] for text in texts}) >= 2
 
 
-def test_workers_that_keep_dying_are_given_up(tmp_path: Path) -> None:
+def test_the_run_stops_when_workers_keep_dying(tmp_path: Path) -> None:
     engine = Processes(partial(make_deadly, tmp_path / "always"), 1)
     with pytest.raises(EngineFailed, match="workers died 4 times without finishing a batch"):
         list(engine.map(batches(5)))
 
 
 @pytest.mark.parametrize("kind", ["inline", "processes"])
-def test_all_engines_give_the_same_rows_in_the_same_order(tmp_path: Path, kind: str) -> None:
+def test_all_engines_return_the_same_rows_in_the_same_order(tmp_path: Path, kind: str) -> None:
     source, out, make = tmp_path / "in.csv", tmp_path / "out.csv", make_loud
     rows = [f"{number},{OBJECTS[number % 7]} {number}" for number in range(61)]
     source.write_text("\n".join(["id,text", *rows]) + "\n")
@@ -129,8 +129,10 @@ def test_the_command_line_chooses_the_engine(tiny: Bundle, tmp_path: Path) -> No
     assert "local, in 2 processes" in (tmp_path / "out.txt.card.txt").read_text()
 
 
-def test_an_address_where_no_ray_is_fails_before_ray_is_asked(tiny: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray itself would try for minutes."""
+def test_an_address_without_ray_fails_before_ray_tries_to_connect(
+    tiny: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would keep trying for minutes."""
     import ray
 
     def asked(**_: object) -> None:
@@ -142,7 +144,7 @@ def test_an_address_where_no_ray_is_fails_before_ray_is_asked(tiny: Bundle, monk
         address = f"127.0.0.1:{closed.getsockname()[1]}"
     for wrong in (address, "nonsense", "127.0.0.1:notaport"):
         make: Callable[[], Rewriter] = partial(Rewriter.load, str(tiny.folder), epsilon=20)
-        with pytest.raises(EngineFailed, match="no Ray answers at"):
+        with pytest.raises(EngineFailed, match="no Ray cluster answers at"):
             list(OnRay(make, 1, wrong).map(batches(1)))
 
 
@@ -152,7 +154,7 @@ def test_a_worker_that_cannot_load_its_model_says_why(kind: str) -> None:
         list(engine_of(kind, make_nothing).map(batches(2)))
 
 
-def test_what_makes_no_sense_is_refused(tiny: Bundle) -> None:
+def test_bad_engine_arguments_are_refused(tiny: Bundle) -> None:
     settings = Settings(str(tiny.folder), epsilon=20)
     replay = replace(settings, replay_seed=1)
     for engine in ("local", "ray"):
@@ -182,7 +184,7 @@ def test_with_workers_the_driver_loads_no_model(tiny: Bundle, tmp_path: Path) ->
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 5
 
 
-def test_a_missing_ray_names_its_extra() -> None:
+def test_without_ray_the_error_names_the_extra_to_install() -> None:
     code = (
         "import sys; sys.modules['ray'] = None\n"
         "from dpbart.errors import MissingExtra; from dpbart.rewrite.engines.on_ray import OnRay\n"

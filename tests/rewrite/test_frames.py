@@ -1,4 +1,4 @@
-"""Texts in memory: a pandas frame, and batches of columns as `datasets` hands them out."""
+"""Texts in memory: a pandas frame, and batches of columns from `datasets`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_a_frame_keeps_its_index_and_other_columns(rewriter: Rewriter) -> None:
     assert all(isinstance(text, str) and text != "a child" for text in new["review"])
 
 
-def test_a_batch_function_gives_the_text_column(rewriter: Rewriter) -> None:
+def test_a_batch_function_returns_the_text_column_only(rewriter: Rewriter) -> None:
     step = batch_function(rewriter)
     done = step({"text": ["a child", None, "a song"], "n": [1, 2, 3]})
     assert list(done) == ["text"]
     assert len(done["text"]) == 3
 
 
-def test_what_cannot_be_rewritten_is_refused(rewriter: Rewriter) -> None:
+def test_bad_columns_and_a_large_delta_are_refused(rewriter: Rewriter) -> None:
     for call in (
         partial(rewrite_frame, pd.DataFrame({"a": ["x"]}), rewriter),
         partial(batch_function(rewriter), {"a": ["x"]}),

@@ -1,4 +1,4 @@
-"""The hooks with the real Hugging Face `datasets`."""
+"""`batch_function` and `rewrite_frame` with the real Hugging Face `datasets`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dpbart.testing import fake_rewriter
 
 @pytest.fixture
 def rewriter() -> Rewriter:
-    """Gives every text it writes a number."""
+    """A rewriter that numbers every text it writes."""
     numbers = count()
     return fake_rewriter(lambda texts: [str(next(numbers)) for _ in texts], delta=1e-3, batch_size=4)
 
 
-def test_map_rewrites_every_text_once_a_call(
+def test_each_call_of_map_rewrites_every_text_once(
     rewriter: Rewriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a folder, so that `datasets` has a cache, which must not stand for a new draw."""
+    """The data come from a folder, so `datasets` has a cache; a cached text must not replace a new release."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     datasets.disable_progress_bars()
     made = datasets.Dataset.from_dict({"n": list(range(10)), "text": ["a child"] * 9 + [None]})

@@ -1,4 +1,4 @@
-"""A whole file: refused before anything is written, or rewritten whole, with its card."""
+"""A whole file is refused before anything is written, or it is rewritten completely and gets a card."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv", "txt"])
-def test_each_format_goes_through(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
+def test_every_format_can_be_read_and_written(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
     middle, out, back = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}", tmp_path / "back.csv"
     run(Request(reviews, middle), rewriter)
     assert run(Request(middle, out), rewriter).rows == 10
@@ -65,7 +65,7 @@ def test_each_format_goes_through(rewriter: Rewriter, reviews: Path, tmp_path: P
     assert {**read(back)[3], "text": ""} == kept
 
 
-def test_the_card_stands_beside_the_output_and_states_the_run(
+def test_the_card_is_written_next_to_the_output_and_describes_the_run(
     rewriter: Rewriter, reviews: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
@@ -89,14 +89,14 @@ def test_the_card_stands_beside_the_output_and_states_the_run(
     assert SECRET not in page + json.dumps(card)
 
 
-def test_labels_are_dropped_or_said_to_be_public(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+def test_labels_are_dropped_or_declared_public(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
     dropped, public = tmp_path / "dropped.csv", tmp_path / "public.csv"
     card = run(Request(reviews, dropped, label_column="stars", labels="drop"), rewriter)
     assert list(read(dropped)[0]) == ["id", "text", "shop"]
     assert card.labels == "dropped: column 'stars' is not in the output"
     card = run(Request(reviews, public, label_column="stars", labels="public"), rewriter)
     assert [row["stars"] for row in read(public)] == [row["stars"] for row in read(reviews)]
-    assert "public: column 'stars' is released as it is" in card.labels
+    assert "public: column 'stars' is released unchanged" in card.labels
 
 
 def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_replay_says_not_private_on_the_card_and_in_every_text(tiny: Bundle, r
     assert not [line for line in held["side_channels"] if "operating system" in line]
 
 
-def test_no_noise_shows_on_the_card(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
+def test_the_card_says_when_there_is_no_noise(tiny: Bundle, reviews: Path, tmp_path: Path) -> None:
     plain = Rewriter.load(str(tiny.folder), mechanism="none", beams=1)
     card = run(Request(reviews, tmp_path / "out.csv"), plain)
     assert "THIS OUTPUT IS NOT PRIVATE" in card.as_text()
@@ -134,16 +134,16 @@ def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) ->
     [
         (lambda i, o: Request(i, o, text_column="txt"), BadTable, "has no column 'txt'. It has: id, text, stars, shop"),
         (lambda i, o: Request(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
-        (lambda i, o: Request(i, o, label_column="stars"), BadParameter, "must be given together"),
+        (lambda i, o: Request(i, o, label_column="stars"), BadParameter, "needs a policy"),
         (lambda i, o: Request(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
         (lambda i, o: Request(i.with_name("none.csv"), o), BadTable, "does not exist"),
         (lambda i, o: Request(i, i), BadTable, "reviews.csv"),
         (lambda i, o: Request(i, o, card=i.parent / "no" / "c.json"), BadTable, "folder of the card .* does not exist"),
-        (lambda i, o: Request(i, o, card=i.parent / "card.txt"), BadTable, "must end in .json"),
+        (lambda i, o: Request(i, o, card=i.parent / "card.txt"), BadTable, "must be a .json file"),
         (lambda i, o: Request(i, o.with_suffix(".txt"), card=o.with_suffix(".json")), BadTable, "card would replace"),
     ],
 )
-def test_what_cannot_end_well_is_refused_and_nothing_is_written(
+def test_a_bad_request_is_refused_before_anything_is_written(
     reviews: Path, tmp_path: Path, make: Callable[[Path, Path], Request], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
@@ -159,15 +159,17 @@ def test_a_file_broken_in_the_middle_is_refused_before_the_first_row(reviews: Pa
     assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
 
 
-def test_a_card_in_the_way_is_not_replaced_unasked(reviews: Path, tmp_path: Path) -> None:
+def test_an_existing_card_is_not_replaced_without_overwrite(reviews: Path, tmp_path: Path) -> None:
     (tmp_path / "out.csv.card.json").write_text("{}")
     with pytest.raises(BadTable, match="out.csv.card.json' exists"):
         plan(Request(reviews, tmp_path / "out.csv"), BUDGET)
 
 
-def test_a_failure_on_the_way_leaves_nothing(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+def test_a_run_that_fails_before_its_first_text_leaves_no_files(
+    rewriter: Rewriter, reviews: Path, tmp_path: Path
+) -> None:
     job = plan(Request(reviews, tmp_path / "out.csv"), described(rewriter))
-    reviews.write_text(reviews.read_text() + "one field only\n")  # the file changes under our feet
+    reviews.write_text(reviews.read_text() + "one field only\n")  # after the plan has checked it
     with pytest.raises(BadTable):
         job.run(inline(rewriter))
     assert [file.name for file in tmp_path.iterdir()] == ["reviews.csv"]
@@ -183,7 +185,7 @@ def test_parquet_keeps_its_types(rewriter: Rewriter, tmp_path: Path) -> None:
     assert pq.read_table(out).schema.types == table.schema.types
 
 
-def test_what_a_parquet_file_says_about_itself_stays_behind(rewriter: Rewriter, tmp_path: Path) -> None:
+def test_parquet_metadata_is_not_copied_to_the_output(rewriter: Rewriter, tmp_path: Path) -> None:
     field = pa.field("text", pa.string(), metadata={"note": "patient Anna Meier"})
     schema = pa.schema([field], metadata={"pandas": "patient Anna Meier"})
     pq.write_table(pa.table({"text": ["a"]}, schema=schema), tmp_path / "in.parquet")
@@ -194,7 +196,7 @@ def test_what_a_parquet_file_says_about_itself_stays_behind(rewriter: Rewriter, 
 def test_a_card_that_cannot_be_written_stops_the_release(
     rewriter: Rewriter, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else an output would stand beside no card, or beside the card of another run."""
+    """Otherwise an output could have no card, or the card of another run."""
     real = Path.write_text
 
     def full(self: Path, *args: str, **kwargs: str) -> int:
@@ -211,7 +213,9 @@ def test_a_card_that_cannot_be_written_stops_the_release(
     assert run(Request(reviews, tmp_path / "out.csv", resume=True), rewriter).rows == 10
 
 
-def test_the_card_of_texts_alone_says_that_labels_are_gone(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
+def test_an_output_with_texts_only_has_a_card_that_says_labels_were_dropped(
+    rewriter: Rewriter, reviews: Path, tmp_path: Path
+) -> None:
     task = Request(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
     card = run(task, rewriter)
     assert (card.labels, list(card.other_columns)) == ("dropped: column 'stars' is not in the output", [])

@@ -1,4 +1,4 @@
-"""All texts of a person as one document."""
+"""All texts of a person are joined into one document."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_texts_of_a_person_are_joined_in_order(notes: Path, monkeypatch: pytest.
     assert documents(notes) == [("anna", "one three"), ("ben", "two"), (7, "four five")]
 
 
-def test_no_more_is_kept_than_a_model_reads(tmp_path: Path) -> None:
+def test_only_the_characters_that_a_model_can_read_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "notes.jsonl"
     file.write_text(json.dumps({"who": "anna", "text": "word " * 100_000}) + "\n")
     assert len(str(documents(file, length=3)[0][1])) == 3 * joined.CHARACTERS_A_TOKEN
 
 
-def test_one_row_and_one_epsilon_a_person(rewriter: Rewriter, notes: Path, tmp_path: Path) -> None:
+def test_each_person_gets_one_row_and_spends_one_epsilon(rewriter: Rewriter, notes: Path, tmp_path: Path) -> None:
     out, ledger = tmp_path / "out.jsonl", tmp_path / "l.db"
     task = Request(
         notes, out, label_column="ill", labels="public", person_column="who", join_documents=True, ledger=ledger
@@ -84,7 +84,7 @@ def test_parquet_keeps_the_type_of_the_person(rewriter: Rewriter, tmp_path: Path
     assert held.column("who").combine_chunks().equals(pa.array([5, 6], pa.int16()))
 
 
-def test_delta_counts_people_and_not_rows(notes: Path, tmp_path: Path) -> None:
+def test_delta_is_checked_against_people_not_rows(notes: Path, tmp_path: Path) -> None:
     task = Request(notes, tmp_path / "out.jsonl", person_column="who", join_documents=True)
     assert plan(task, described(fake_rewriter(delta=0.3))).rows == 3
     with pytest.raises(BadParameter, match="below 1 / 3 for 3 people with up to 1 texts each, got 0.34"):
@@ -96,16 +96,18 @@ def test_two_labels_of_one_person_are_refused(notes: Path, tmp_path: Path) -> No
     task = Request(
         notes, tmp_path / "o.jsonl", label_column="ill", labels="public", person_column="who", join_documents=True
     )
-    with pytest.raises(BadTable, match="row 6 has another label than an earlier row of the same person"):
+    with pytest.raises(BadTable, match="row 6 has a different label than an earlier row of the same person"):
         plan(task, BUDGET)
 
 
-def test_joining_needs_people(notes: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadParameter, match="Pass --person-column NAME with --join-documents"):
+def test_joining_needs_a_person_column(notes: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        BadParameter, match="--join-documents joins the texts of each person. Pass --person-column NAME with it"
+    ):
         Request(notes, tmp_path / "o.jsonl", join_documents=True)
 
 
-def test_people_without_an_id_stay_apart(rewriter: Rewriter, tmp_path: Path) -> None:
+def test_rows_without_an_id_are_not_joined(rewriter: Rewriter, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("who,text\n,a\nben,b\n,c\n")
     ledger = tmp_path / "l.db"

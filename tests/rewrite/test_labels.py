@@ -1,4 +1,4 @@
-"""Randomised labels through a whole file: by type, with their epsilon on the card and in the ledger."""
+"""Randomised labels in a whole file: they keep their type, and the card and the ledger count their epsilon."""
 
 from __future__ import annotations
 
@@ -43,15 +43,13 @@ def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tm
     )
     card = run(task, rewriter)
     with out.open() as rows:
-        drawn = [row["stars"] for row in csv.DictReader(rows)]
-    assert set(drawn) == {"0", "1", "2"}
-    kept = sum(label == str(number % 3) for number, label in enumerate(drawn)) / ROWS
-    # e^0.7 / (e^0.7 + 2) = 0.502; six standard errors are 0.087. A label drawn blindly would be kept with 0.333.
+        labels = [row["stars"] for row in csv.DictReader(rows)]
+    assert set(labels) == {"0", "1", "2"}
+    kept = sum(label == str(number % 3) for number, label in enumerate(labels)) / ROWS
+    # e^0.7 / (e^0.7 + 2) = 0.502; six standard errors are 0.087. A uniformly random label would be right with 0.333.
     assert 0.41 < kept < 0.59
     assert card.guarantee.epsilon == card.person.guarantee.epsilon == 500.7
-    assert (
-        "3-ary randomised response, epsilon 0.7 of the guarantee; the set of labels was given: 0, 1, 2" in card.labels
-    )
+    assert "3-ary randomised response, epsilon 0.7 of the guarantee; the public label set is: 0, 1, 2" in card.labels
     release = Ledger(ledger).entries("7")[0].run.release
     assert [str(event.epsilon) for event in release.events] == ["500", "0.7"]
 
@@ -76,19 +74,19 @@ def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"labels": "randomize:1"}, "must not come from the private column"),
+        ({"labels": "randomize:1"}, "does not come from the private column"),
         ({"labels": "randomize:much", "label_set": ("a", "b")}, "drop, public or randomize:EPSILON, got 'randomize:m"),
         ({"labels": "randomize:-1", "label_set": ("a", "b")}, "epsilon must be greater than 0"),
         ({"labels": "keep"}, "labels must be drop, public or randomize:EPSILON, got 'keep'"),
-        ({"labels": "public", "label_set": ("a", "b")}, "a set of labels is for randomised ones"),
+        ({"labels": "public", "label_set": ("a", "b")}, "a label set is only for randomised labels"),
     ],
 )
-def test_a_policy_that_cannot_be_followed_is_refused(settings: dict[str, str], message: str) -> None:
+def test_a_bad_label_policy_is_refused(settings: dict[str, str], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         Request(Path("in.csv"), Path("out.csv"), label_column="l", **settings)  # type: ignore[arg-type]
 
 
-def test_the_set_comes_from_the_option_or_a_public_file(tmp_path: Path) -> None:
+def test_the_label_set_comes_from_an_option_or_a_public_file(tmp_path: Path) -> None:
     file = tmp_path / "labels.txt"
     file.write_text("good\n\nbad\n")
     assert read_label_set(None, file) == read_label_set("good,bad", None) == ("good", "bad")

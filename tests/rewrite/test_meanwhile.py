@@ -1,4 +1,4 @@
-"""What happens beside a run: the input changes, another run comes and goes, the disk fills up, Ctrl-C while merging."""
+"""What can happen during a run: the input changes, another run writes the output, the disk fills up, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit, saved, unfinished
 from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.durable.unfinished import Work, folder_of
+from dpbart.rewrite.durable.unfinished import UnfinishedRun, folder_of
 from dpbart.rewrite.engines.engine import Answers
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import Job, plan
@@ -36,7 +36,7 @@ ROWS, PART = 40, 8
 
 @dataclass(frozen=True)
 class Rereading(Inline):
-    """Rewrites what stands in the file now: a reader would have a small file in its buffer."""
+    """Rewrites what is in the file now; an ordinary reader would have a small file in its buffer."""
 
     file: Path
 
@@ -76,19 +76,19 @@ def texts_of(folder: Path) -> list[str]:
 
 
 def after_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
-    """Do something when so many parts are safe."""
-    real = saved.Parts.add
+    """Call `act` once `number` parts are saved."""
+    real = saved.SavedTexts.add
 
-    def add(self: saved.Parts, drawn: saved.Drawn, *, recipe: str) -> None:
-        real(self, drawn, recipe=recipe)
+    def add(self: saved.SavedTexts, new: saved.NewTexts, *, recipe: str) -> None:
+        real(self, new, recipe=recipe)
         if self.rows == number * PART:
             act()
 
-    monkeypatch.setattr(saved.Parts, "add", add)
+    monkeypatch.setattr(saved.SavedTexts, "add", add)
 
 
-def test_a_run_that_came_and_went_is_not_written_over(rewriter: Rewriter, folder: Path) -> None:
-    """Both were planned while there was no output; loading a model can take longer than another's whole run."""
+def test_the_output_of_another_run_is_not_overwritten(rewriter: Rewriter, folder: Path) -> None:
+    """Both runs were planned before there was an output. Loading a model can take longer than another whole run."""
     first, second = planned(folder, rewriter), planned(folder, rewriter)
     first.run(inline(rewriter))
     written = (folder / "out.csv").read_bytes()
@@ -99,7 +99,7 @@ def test_a_run_that_came_and_went_is_not_written_over(rewriter: Rewriter, folder
     assert not folder_of(folder / "out.csv").exists()
 
 
-def test_a_run_that_came_and_died_is_not_thrown_away(
+def test_the_saved_texts_of_another_run_are_not_lost(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = planned(folder, rewriter), planned(folder, rewriter)
@@ -111,28 +111,30 @@ def test_a_run_that_came_and_died_is_not_thrown_away(
         second.run(inline(rewriter))
     resumed, late = planned(folder, rewriter, resume=True), planned(folder, rewriter, resume=True)
     resumed.run(inline(rewriter))
-    with pytest.raises(BadTable, match="another run has written"):  # and not all drawn anew
+    with pytest.raises(BadTable, match="another run has written"):  # it does not start from scratch
         late.run(inline(rewriter))
     assert Ledger(folder / "l.db").summary().texts == ROWS
 
 
 def test_an_input_that_changes_before_the_run_is_refused(rewriter: Rewriter, folder: Path) -> None:
-    """People, and delta below one over their number, were counted in another file."""
+    """The plan counted the people of the old file, and checked delta against their number."""
     job = planned(folder, rewriter)
     write_rows(folder / "in.csv", range(2 * ROWS))
-    with pytest.raises(BadTable, match="in.csv' was changed after it was looked at. Give the same command again"):
+    with pytest.raises(BadTable, match="in.csv' has changed since it was checked. Run the same command again"):
         job.run(inline(rewriter))
     assert not folder_of(folder / "out.csv").exists()
 
 
 @pytest.mark.parametrize("number", [2, ROWS // PART])
-def test_an_input_that_changes_on_the_way_spoils_nothing(
+def test_an_input_that_changes_during_the_run_stops_it_and_can_be_restored(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """A text drawn from a changed file would be written into the row of somebody else once the file is put back."""
+    """Otherwise a text from the changed file would end up in another person's row once the file is restored."""
     with monkeypatch.context() as patched:
         after_part(patched, number, lambda: write_rows(folder / "in.csv", range(50, 50 + ROWS)))
-        with pytest.raises(BadTable, match=f"in.csv' was changed while .* {number * PART} texts from before are safe"):
+        with pytest.raises(
+            BadTable, match=f"in.csv' was changed during .* {number * PART} texts from before that are saved"
+        ):
             planned(folder, rewriter).run(Rereading(lambda: rewriter, folder / "in.csv"))
     assert not (folder / "out.csv").exists()
     assert Ledger(folder / "l.db").summary().texts == number * PART
@@ -141,7 +143,7 @@ def test_an_input_that_changes_on_the_way_spoils_nothing(
     assert texts_of(folder) == [f"text {number}" for number in range(10, 10 + ROWS)]
 
 
-def test_texts_that_a_budget_refused_are_on_the_card(rewriter: Rewriter, folder: Path) -> None:
+def test_the_card_counts_the_texts_that_a_budget_refused(rewriter: Rewriter, folder: Path) -> None:
     job = planned(folder, rewriter)
     Ledger(folder / "l.db").set_limit(Decimal(2000), "p0")
     with pytest.raises(BudgetExceeded, match="'p0' has epsilon"):
@@ -153,21 +155,21 @@ def test_texts_that_a_budget_refused_are_on_the_card(rewriter: Rewriter, folder:
     assert Ledger(folder / "l.db").summary().texts == ROWS
 
 
-def test_ctrl_c_while_merging_says_how_to_go_on(
+def test_ctrl_c_while_writing_the_output_says_how_to_continue(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press(self: saved.Parts) -> Iterator[tuple[str, str | None]]:
+    def press(self: saved.SavedTexts) -> Iterator[tuple[str, str | None]]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(saved.Parts, "read", press)
+        patched.setattr(saved.SavedTexts, "read", press)
         with pytest.raises(Stopped, match="40 of 40 texts are saved. To continue, give the same command with --resume"):
             planned(folder, rewriter).run(inline(rewriter))
     planned(folder, rewriter, resume=True).run(inline(rewriter))
     assert len(texts_of(folder)) == ROWS
 
 
-def test_an_output_killed_in_the_middle_is_cleared_away(
+def test_a_resumed_run_deletes_the_partial_output_of_a_killed_one(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -176,12 +178,12 @@ def test_an_output_killed_in_the_middle_is_cleared_away(
             planned(folder, rewriter).run(inline(rewriter))
     half, other = folder / ".out.csv.0a1b2c3d.partial", folder / ".in.csv.0a1b2c3d.partial"
     half.write_text("half")
-    other.write_text("somebody's")
+    other.write_text("of another file")
     planned(folder, rewriter, resume=True).run(inline(rewriter))
     assert (half.exists(), other.exists()) == (False, True)
 
 
-def test_a_disk_that_is_full_from_the_start_is_told(
+def test_a_disk_that_is_full_from_the_start_gives_a_clear_error(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: Path) -> None:
@@ -193,7 +195,7 @@ def test_a_disk_that_is_full_from_the_start_is_told(
     assert not folder_of(folder / "out.csv").exists()
 
 
-def test_another_clip_or_tokenizer_is_another_model(
+def test_a_run_does_not_resume_with_another_clip_or_tokenizer(
     tiny_copy: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "PART_ROWS", PART)
@@ -216,7 +218,7 @@ def test_another_clip_or_tokenizer_is_another_model(
         go(resume=True)
 
 
-def test_a_copied_folder_draws_no_second_text_for_one_payment(
+def test_a_copied_folder_cannot_release_a_second_text_for_one_charge(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -227,7 +229,7 @@ def test_a_copied_folder_draws_no_second_text_for_one_payment(
     task = Request(folder / "in.csv", folder / "copy.csv", person_column="who", ledger=folder / "l.db", resume=True)
 
     class Overtaken(Inline):
-        """Both begin where the copy was made; then the original goes ahead."""
+        """Both runs start from the same saved texts; then the original finishes first."""
 
         def map(self, batches: Iterable[Batch]) -> Answers:
             planned(folder, rewriter, resume=True).run(inline(rewriter))
@@ -237,7 +239,7 @@ def test_a_copied_folder_draws_no_second_text_for_one_payment(
         plan(task, described(rewriter)).run(Overtaken(lambda: rewriter))
 
 
-def test_a_refused_plan_makes_no_ledger(folder: Path) -> None:
+def test_a_refused_plan_creates_no_ledger(folder: Path) -> None:
     for delta, budget, kind in ((0.4, None, BadParameter), (1e-9, 600.0, BudgetExceeded)):
         task = Request(
             folder / "in.csv", folder / "out.csv", person_column="who", ledger=folder / "l.db", person_budget=budget
@@ -247,7 +249,7 @@ def test_a_refused_plan_makes_no_ledger(folder: Path) -> None:
         assert sorted(file.name for file in folder.iterdir()) == ["in.csv"]
 
 
-def test_labels_that_are_not_written_are_not_paid_for(rewriter: Rewriter, folder: Path) -> None:
+def test_labels_that_are_not_written_are_not_charged(rewriter: Rewriter, folder: Path) -> None:
     (folder / "in.csv").write_text("who,text,ill\nanna,a,yes\nben,b,no\n")
     task = Request(
         folder / "in.csv", folder / "out.txt", label_column="ill", labels="randomize:2", label_set=("yes", "no")
@@ -257,10 +259,10 @@ def test_labels_that_are_not_written_are_not_paid_for(rewriter: Rewriter, folder
     assert card.labels == "dropped: column 'ill' is not in the output"
 
 
-def test_the_output_is_safe_before_its_parts_go(
+def test_the_output_is_synced_to_disk_before_the_saved_parts_are_deleted(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a power cut could take both."""
+    """Otherwise a power cut could destroy both."""
     order: list[str] = []
 
     def noted(what: str, real: Callable[..., object]) -> Callable[..., None]:
@@ -272,12 +274,12 @@ def test_the_output_is_safe_before_its_parts_go(
 
     monkeypatch.setattr(os, "replace", noted("named", os.replace))
     monkeypatch.setattr(files, "sync_folder", lambda synced: order.append(f"synced {synced == folder}"))
-    monkeypatch.setattr(Work, "remove", noted("removed", Work.remove))
+    monkeypatch.setattr(UnfinishedRun, "remove", noted("removed", UnfinishedRun.remove))
     planned(folder, rewriter).run(inline(rewriter))
     assert order[-3:] == ["named", "synced True", "removed"]
 
 
-def test_a_number_is_the_same_person_with_and_without_a_point(tmp_path: Path) -> None:
+def test_7_and_7_point_0_are_the_same_person(tmp_path: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text('{"who": 7, "text": "a"}\n{"who": 7.0, "text": "b"}\n{"who": "7", "text": "c"}\n')
     assert People("who").count(open_table(file)) == {"7": 3}

@@ -1,4 +1,4 @@
-"""A driver that is killed takes its workers along: each of them holds a model, and a private batch."""
+"""When a driver is killed, its workers end too: each of them holds a model and a private batch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dpbart.testing import fake_rewriter
 
 
 def named(texts: Sequence[str]) -> list[str]:
-    """The number of this process for every text."""
+    """Returns the process id for every text."""
     return [str(os.getpid()) for _ in texts]
 
 
-def drive(told: Path) -> None:
-    """Write down the numbers of two workers, and go on for ever."""
+def drive(file: Path) -> None:
+    """Write the process ids of two workers to `file`, then keep running."""
     endless = (Rows(number, "text", [{"text": ""}]) for number in range(1, 1_000_000))
     workers: set[str] = set()
     for _, done in Processes(partial(fake_rewriter, named), 2).map(endless):
         workers.update(done.texts)
         if len(workers) == 2:
-            told.with_suffix(".partial").write_text(" ".join(workers))
-            told.with_suffix(".partial").rename(told)
+            file.with_suffix(".partial").write_text(" ".join(workers))
+            file.with_suffix(".partial").rename(file)
         time.sleep(0.01)
 
 
@@ -46,12 +46,12 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
     return what()
 
 
-def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
-    told = tmp_path / "workers"
-    driver = multiprocessing.get_context("spawn").Process(target=drive, args=(told,))
+def test_workers_end_when_their_driver_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "workers"
+    driver = multiprocessing.get_context("spawn").Process(target=drive, args=(file,))
     driver.start()
-    assert wait_for(told.exists, 120)
+    assert wait_for(file.exists, 120)
     driver.kill()
     driver.join()
-    workers = [int(each) for each in told.read_text().split()]
+    workers = [int(each) for each in file.read_text().split()]
     assert wait_for(lambda: not any(map(is_alive, workers)), 10)

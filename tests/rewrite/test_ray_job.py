@@ -1,4 +1,4 @@
-"""A whole job on a real local Ray, by the command line: its driver is killed, and the job goes on."""
+"""A whole job on a real local Ray, from the command line: its driver is killed, and the job resumes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.unfinished import folder_of
 
 ROWS, PEOPLE = 240, 30
 
-# Small parts, so that some are safe when the driver dies; otherwise `dpbart` as it is.
+# Small parts, so that some are saved when the driver dies; otherwise plain `dpbart`.
 COMMAND = """
 import sys
 from dpbart.cli import cli
@@ -32,18 +32,18 @@ def start(folder: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
     args = ["rewrite", folder / "in.csv", folder / "out.csv", "-e", "500", "--delta", "1e-9", "--model", model]
     args += ["--beams", "1", "--batch-size", "4", "--person-column", "who", "--ledger", folder / "l.db"]
     args += ["--engine", "ray", "--workers", "2", *more]
-    # A Ray of the machine's own, whatever cluster the environment names.
+    # A local Ray, whatever cluster the environment names.
     around = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "127.0.0.1:1"}
     command = [sys.executable, "-c", COMMAND, *map(str, args)]
-    with (folder / "told").open("wb") as told:  # and not a pipe, whose end Ray's own processes would hold
-        return subprocess.Popen(command, stderr=told, env=around)
+    with (folder / "errors").open("wb") as errors:  # not a pipe: Ray's own processes would keep it open
+        return subprocess.Popen(command, stderr=errors, env=around)
 
 
 def safe_texts(folder: Path) -> list[str]:
-    return [text for text, _ in Parts(folder_of(folder / "out.csv")).read()]
+    return [text for text, _ in SavedTexts(folder_of(folder / "out.csv")).read()]
 
 
-def test_a_job_on_ray_goes_on_after_its_driver_was_killed(tiny: Bundle, tmp_path: Path) -> None:
+def test_a_job_on_ray_resumes_after_its_driver_was_killed(tiny: Bundle, tmp_path: Path) -> None:
     people = [f"p{number * 7 % PEOPLE}" for number in range(ROWS)]
     with (tmp_path / "in.csv").open("w", newline="") as out:
         rows = csv.writer(out)
@@ -55,13 +55,13 @@ def test_a_job_on_ray_goes_on_after_its_driver_was_killed(tiny: Bundle, tmp_path
     driver.kill()
     driver.wait()
     seen = safe_texts(tmp_path)
-    assert 0 < len(seen) < ROWS, (tmp_path / "told").read_text()
+    assert 0 < len(seen) < ROWS, (tmp_path / "errors").read_text()
 
-    assert start(tmp_path, tiny.folder, "--resume").wait() == 0, (tmp_path / "told").read_text()
+    assert start(tmp_path, tiny.folder, "--resume").wait() == 0, (tmp_path / "errors").read_text()
     with (tmp_path / "out.csv").open(newline="") as out:
         written = list(csv.DictReader(out))
     assert [(row["n"], row["who"]) for row in written] == [(str(n), person) for n, person in enumerate(people)]
-    assert [row["text"] for row in written][: len(seen)] == seen  # what may have been seen was not drawn again
+    assert [row["text"] for row in written][: len(seen)] == seen  # texts that may have been seen were not rewritten
     ledger = Ledger(tmp_path / "l.db")
     assert {person: ledger.entries(person)[0].texts for person in people} == Counter(people)
     assert (ledger.summary().texts, len(ledger.summary().runs)) == (ROWS, 1)

@@ -28,13 +28,13 @@ def rewriter(tiny: Bundle) -> Rewriter:
 
 @pytest.fixture
 def written() -> list[npt.NDArray[np.int64]]:
-    """What the decoder wrote, call by call (with `decoded`)."""
+    """The decoder's outputs, one per call (filled by `decoded`)."""
     return []
 
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]]) -> list[Noised]:
-    """What the decoder was given, call by call."""
+    """The decoder's inputs, one per call."""
     seen: list[Noised] = []
     real = SplitBart.decode
 
@@ -47,7 +47,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch, written: list[npt.NDArray[np.int64]
     return seen
 
 
-def test_texts_and_the_guarantee_come_back(rewriter: Rewriter) -> None:
+def test_a_rewriting_has_texts_guarantee_and_recipe(rewriter: Rewriter) -> None:
     done = rewriter.rewrite(["the nurse found an apple", "a child sold nine keys"])
     assert len(done.texts) == 2
     assert (done.guarantee.epsilon, done.guarantee.delta) == (500, 1e-5)
@@ -59,7 +59,7 @@ def test_texts_and_the_guarantee_come_back(rewriter: Rewriter) -> None:
 def test_unusual_texts_take_the_same_path_and_spend_the_same(
     rewriter: Rewriter, decoded: list[Noised], written: list[npt.NDArray[np.int64]]
 ) -> None:
-    """Every output text is what the decoder wrote from a private latent, and nothing else."""
+    """Every output text is exactly what the decoder wrote from a private latent."""
     done = rewriter.rewrite(NASTY)
     assert [each.values.shape[0] for each in decoded] == [len(NASTY)]
     assert done.texts == tuple(model_of(rewriter).tokens.decode(written[0]))
@@ -67,7 +67,7 @@ def test_unusual_texts_take_the_same_path_and_spend_the_same(
     assert done.guarantee.epsilon == 500
 
 
-def test_no_text_is_still_told_the_truth(rewriter: Rewriter) -> None:
+def test_an_empty_list_gets_the_true_guarantee(rewriter: Rewriter) -> None:
     assert rewriter.rewrite([]).guarantee.epsilon == 500
     assert not replace(rewriter, entropy=ReplaySeed(1)).rewrite([]).guarantee.private
 
@@ -87,30 +87,30 @@ def test_without_noise_nothing_is_promised(tiny: Bundle) -> None:
 
 
 def test_every_entry_that_reaches_the_decoder_has_fresh_noise(tiny: Bundle, decoded: list[Noised]) -> None:
-    """Begin, end and padding too: at no position do two rewritings of a text agree."""
+    """This includes begin, end and padding: two rewritings of a text differ at every position."""
     rewriter = Rewriter.load(str(tiny.folder), epsilon=10, beams=1)
     for _ in range(2):
         rewriter.rewrite(["a"])
     first, second = (each.values for each in decoded)
     assert first.shape == (1, 12, 32)
-    # Over the 32 columns of each position: two draws meet on the grid with 6e-5, four in one position with 4e-12.
+    # Over the 32 columns of each position: two draws are equal with probability 6e-5, four in one position with 4e-12.
     assert (first != second).mean(axis=(0, 2)).min() > 0.9
 
 
 def test_a_models_columns_must_fit_its_width(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, width=64, kept=(0, 63)).write(tiny_copy)
-    with pytest.raises(NotPrepared, match=r"a model 64 wide \(dpbart.json\), but its weights are 32 wide"):
+    with pytest.raises(NotPrepared, match="dpbart.json is for a model of width 64, but config.json has width 32"):
         Rewriter.load(str(tiny_copy), epsilon=10)
 
 
-def test_only_kept_columns_count(tiny: Bundle, tiny_copy: Path) -> None:
+def test_only_kept_columns_count_in_the_sensitivity(tiny: Bundle, tiny_copy: Path) -> None:
     replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
     pruned = Rewriter.load(str(tiny_copy), epsilon=10)
     assert entries_of(pruned) == 3 * 12
     assert channel_of(pruned).bounds.sensitivity.l2 == pytest.approx(2 * 0.5 * 6)
 
 
-def test_what_the_encoder_puts_in_pruned_columns_changes_nothing_that_the_decoder_sees(
+def test_pruned_columns_of_the_encoder_do_not_reach_the_decoder(
     tiny: Bundle, tiny_copy: Path, decoded: list[Noised], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(tiny.facts, kept=(1, 5, 30)).write(tiny_copy)
@@ -127,12 +127,12 @@ def test_what_the_encoder_puts_in_pruned_columns_changes_nothing_that_the_decode
     np.testing.assert_allclose(decoded[0].values, decoded[1].values, atol=0.01)  # a step of the grid, at most
 
 
-def test_a_length_beyond_the_models_is_refused(tiny: Bundle) -> None:
+def test_a_length_above_the_models_maximum_is_refused(tiny: Bundle) -> None:
     with pytest.raises(BadParameter, match="length must be at most 12 for the model 'tiny', got 13"):
         Rewriter.load(str(tiny.folder), epsilon=10, length=13)
 
 
-def test_a_bad_budget_is_refused_before_any_model_is_looked_for() -> None:
+def test_a_bad_budget_is_refused_before_the_model_is_searched() -> None:
     with pytest.raises(BadParameter, match=r"epsilon must be greater than 0, got -1"):
         Rewriter.load("no such model", epsilon=-1)
     with pytest.raises(NotPrepared):
@@ -144,7 +144,7 @@ def test_one_string_is_not_a_list_of_texts(rewriter: Rewriter) -> None:
         rewriter.rewrite("a child")
 
 
-def test_batches_do_not_change_the_number_or_order(tiny: Bundle) -> None:
+def test_the_batch_size_does_not_change_number_or_order(tiny: Bundle) -> None:
     texts = [f"a child sold nine keys {number}" for number in range(7)]
     whole, parts = (
         Rewriter.load(str(tiny.folder), mechanism="none", beams=1, batch_size=size).rewrite(texts).texts
@@ -153,12 +153,12 @@ def test_batches_do_not_change_the_number_or_order(tiny: Bundle) -> None:
     assert whole == parts
 
 
-def test_the_entropy_of_a_rewriter_is_the_operating_systems(rewriter: Rewriter) -> None:
+def test_a_rewriter_uses_private_entropy_by_default(rewriter: Rewriter) -> None:
     assert rewriter.entropy.private
 
 
-def test_a_tokenizer_that_knows_more_than_the_weights_is_refused(tiny: Bundle, tiny_copy: Path) -> None:
-    """Otherwise a rare word of a private text would stop the run, and the failure would tell of it."""
+def test_a_tokenizer_with_more_tokens_than_embeddings_is_refused(tiny: Bundle, tiny_copy: Path) -> None:
+    """Otherwise a rare word in a private text would stop the run, and the failure would reveal it."""
     tokenizer = Tokenizer.from_file(str(tiny_copy / "tokenizer.json"))
     tokenizer.add_tokens(["surplus"])
     tokenizer.save(str(tiny_copy / "tokenizer.json"))

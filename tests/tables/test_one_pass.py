@@ -93,7 +93,7 @@ def test_a_run_is_planned_in_one_pass(
     [
         ({"text": "a", "id": "b"}, "other keys than row 1"),
         ({"text": "a", "id": None, "label": "x"}, "has no id in column 'id'"),
-        ({"text": "a", "id": "person 1", "label": "y"}, "another label than an earlier row"),
+        ({"text": "a", "id": "person 1", "label": "y"}, "a different label than an earlier row"),
         ({"text": 1, "id": "b", "label": "x"}, "must be a string or null"),
     ],
 )

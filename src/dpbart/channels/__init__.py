@@ -1,1 +1,1 @@
-"""What stands between encoder and decoder: bound, randomise, restore."""
+"""Channels between encoder and decoder: they bound, randomise and restore."""

@@ -1,4 +1,4 @@
-"""A channel: the one way from what a model has read to what it may write from."""
+"""The channel protocol. A channel is the only path from the encoder to the decoder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Received = TypeVar("Received")
 
 
 class Channel(Protocol[Encoded, Received]):
-    """Bounds what comes in, randomises it, and restores the shape that the decoder reads."""
+    """Bounds its input, randomises it, and restores the shape that the decoder expects."""
 
     @property
     def facts(self) -> Facts:
-        """All that is public about this channel, if its entropy is private."""
+        """The public facts of this channel, if the entropy is private."""
 
     def send(self, encoded: Encoded, entropy: Entropy) -> Private[Received]:
-        """What arrives at the decoder: sealed, with the facts of the channel."""
+        """The decoder's input: a private value with the facts of the channel."""

@@ -1,7 +1,7 @@
-"""The channel of real latents: keep some columns, clip, add noise, restore the width.
+"""The channel for real-valued latents: keep some columns, clip, add noise, restore the width.
 
-A pruned column is the same for every document. It carries nothing, so it is neither clipped nor noised, and the
-sensitivity counts the kept columns only.
+A pruned column is the same for every document, so it carries no information. It is neither clipped nor noised, and the
+sensitivity counts only the kept columns.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Columns:
-    """The kept columns, ascending, of a latent `width` wide."""
+    """The kept columns, in ascending order, of a latent with `width` columns."""
 
     width: int
     kept: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not self.kept:
-            raise BadParameter("a pruning must keep at least one column, got none.")
+            raise BadParameter("pruning must keep at least one column, got none.")
         if list(self.kept) != sorted(set(self.kept)) or self.kept[0] < 0:
-            raise BadParameter("kept columns must be ascending, each named once and none below 0.")
+            raise BadParameter("kept columns must be in ascending order, without repeats or negative numbers.")
         if self.kept[-1] >= self.width:
             raise BadParameter(
-                f"kept columns must lie below the model's width {self.width}, got column {self.kept[-1]}. "
+                f"kept columns must be below the model's width {self.width}, got column {self.kept[-1]}. "
                 "These columns belong to a wider model."
             )
 
@@ -50,14 +50,14 @@ class Columns:
         outside = sorted(column for column in gone if not 0 <= column < width)
         if outside:
             raise BadParameter(
-                f"pruned columns must lie below the model's width {width}, got column {outside[-1]}. "
+                f"pruned columns must be below the model's width {width}, got column {outside[-1]}. "
                 "These columns belong to another model."
             )
         return cls(width, tuple(column for column in range(width) if column not in gone))
 
     @property
     def pruned(self) -> tuple[int, ...]:
-        """The columns that are not kept, ascending."""
+        """The columns that are not kept, in ascending order."""
         kept = set(self.kept)
         return tuple(column for column in range(self.width) if column not in kept)
 
@@ -65,22 +65,22 @@ class Columns:
         """(batch, positions, width) to (batch, positions, kept)."""
         if latent.shape[-1] != self.width:
             raise BadParameter(
-                f"a latent must be {self.width} wide for these columns, got {latent.shape[-1]}. "
-                "The columns belong to another model."
+                f"the latent must have {self.width} columns, got {latent.shape[-1]}. "
+                "The pruning belongs to another model."
             )
         return latent[..., list(self.kept)]
 
 
 @dataclass(frozen=True)
 class ColumnsChannel:
-    """Kept columns, a clip, a noise mechanism, and what the decoder knows without being sent it.
+    """Kept columns, a clip, a noise mechanism, and public side information for the decoder.
 
     Attributes:
-        columns: that are sent.
+        columns: the columns that are sent.
         clip: bounds them.
         mechanism: adds the noise.
-        positions: rows of a latent.
-        public: side information that fills the pruned columns; None leaves them 0.
+        positions: the number of rows of a latent.
+        public: side information that fills the pruned columns; with None, they are 0.
     """
 
     columns: Columns
@@ -93,22 +93,22 @@ class ColumnsChannel:
     def bounds(self) -> Bounds:
         """What the clip guarantees about one text."""
         entries = self.positions * len(self.columns.kept)
-        return Bounds(self.clip.name, entries, self.clip.sensitivity(entries))
+        return Bounds(self.clip.name, self.clip.bound, entries, self.clip.sensitivity(entries))
 
     @cached_property
     def facts(self) -> Facts:
-        """All that is public about this channel, if its entropy is private."""
+        """The public facts of this channel, if the entropy is private."""
         return self.mechanism.facts(self.bounds).noted(self._recipe)
 
     def send(self, encoded: Floats, entropy: Entropy) -> Noised:
-        """A latent (batch, positions, width), kept, clipped, noised and made `width` wide again."""
+        """Prune a latent (batch, positions, width), clip it, add noise, and restore its width."""
         kept = self.columns.keep(encoded)  # (batch, positions, kept)
         clipped = self.clip.clip(kept)  # bounded; carries its sensitivity
         private = self.mechanism.privatize(clipped, entropy)  # private from here on
         return private.post_processed(self._restore(private.values), recipe=self._recipe)
 
     def _restore(self, noised: Floats) -> Floats:
-        """(batch, positions, kept) to (batch, positions, width): pruned columns are 0, or hold what is public."""
+        """(batch, positions, kept) to (batch, positions, width): pruned columns are 0 or hold side information."""
         wide = np.zeros((*noised.shape[:-1], self.columns.width), dtype=np.float32)
         if self.public is not None:
             wide[...] = self.public.places

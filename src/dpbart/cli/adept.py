@@ -11,7 +11,6 @@ import click
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
 
 if TYPE_CHECKING:
-    from dpbart.models.latent import clip_of
     from dpbart.prepare.quality import Copies
 
 SHORT = 12  # words
@@ -59,6 +58,7 @@ def adept(
     \b
         dpbart prepare adept --corpus corpus/ --out models/adept --glove glove.6B.300d.txt
     """
+    from dpbart.models.latent import clip_of
     from dpbart.prepare.adept import AdeptRecipe, train_adept, write_adept
     from dpbart.prepare.corpus import find_corpus, held_out_texts
     from dpbart.prepare.quality import Copier

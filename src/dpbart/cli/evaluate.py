@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbart.cli.options import json_option
+from dpbart.cli.judge import INSIDE_CODE, fluency, names, similarity
+from dpbart.cli.options import json_option, text_option
 from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
+from dpbart.evaluate.classifiers.vectors import VectorsClassifier
 
 if TYPE_CHECKING:
     from dpbart.evaluate.data.splits import Splits
 
-text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
-
 
 @click.group()
 def evaluate() -> None:
-    """Measure how much a rewriting kept: BLEU, and what a classifier can still learn."""
+    """Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still learn."""
+
+
+for command in (similarity, names, fluency):
+    evaluate.add_command(command)
 
 
 @evaluate.command()
@@ -33,19 +37,10 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
     \b
         dpbart evaluate bleu reviews.csv private.csv
     """
-    from dpbart.errors import BadTable
+    from dpbart.evaluate.data.pairs import read_pairs
     from dpbart.evaluate.scores.bleu import measure_kept
-    from dpbart.tables.table import open_table
 
-    texts = [
-        [text for batch in open_table(file, text_column=text_column).batches(1024) for text in batch.texts()]
-        for file in (original, rewritten)
-    ]
-    if len(texts[0]) != len(texts[1]):
-        raise BadTable(
-            f"both files must have the same number of rows, got {len(texts[0])} in '{original}' "
-            f"and {len(texts[1])} in '{rewritten}'."
-        )
+    texts = read_pairs(original, rewritten, text_column=text_column)
     kept = measure_kept(*texts)
     if as_json:
         figures = {"bleu": kept.bleu, "content_words": kept.content_words, "texts": len(texts[0])}
@@ -61,7 +56,9 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
 @click.option("--valid", type=click.Path(path_type=Path), required=True, help="Rewritten texts to tune on.")
 @click.option("--test", type=click.Path(path_type=Path), required=True, help="ORIGINAL texts to test on.")
 @click.option("--classifier", type=click.Choice(list(CLASSIFIERS)), default="encoder", show_default=True)
-@click.option("--encoder", default="mini", show_default=True, help="Bundled name, directory, or hub id. Encoder only.")
+@click.option(
+    "--encoder", default="mini", show_default=True, help="Bundled name, directory, or hub id. Encoder and vectors only."
+)
 @click.option(
     "--learning-rate",
     type=float,
@@ -110,6 +107,8 @@ def downstream(
     """
     search = {"learning_rates": learning_rate, "seeds": tuple(range(seeds))}
     chosen = make_classifier(classifier, {"encoder": encoder, "epochs": epochs, "patience": patience, **search})
+    if isinstance(chosen, VectorsClassifier) and chosen.files.inside_code:
+        click.echo(INSIDE_CODE, err=True)
 
     from dpbart.evaluate.experiment.classification import classify_once
 

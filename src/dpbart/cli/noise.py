@@ -1,10 +1,16 @@
-"""dpbart noise: the noise that a budget requires, computed without a model."""
+"""dpbart noise: what a budget means, computed without loading weights."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
+
+from dpbart import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from dpbart.privacy.facts import Facts
 
 CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 
@@ -12,53 +18,78 @@ CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 @click.command()
 @click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text; smaller is more private.")
 @click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee.")
-@click.option("--length", type=int, default=20, show_default=True, help="Positions in the latent.")
-@click.option("--columns", type=int, default=768, show_default=True, help="Columns kept per position.")
-@click.option("--clip", type=float, default=0.1, show_default=True, help="Bound on each entry of the latent.")
-@click.option("--mechanism", metavar="NAME", default="gaussian", show_default=True, help="gaussian or laplace.")
+@click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")
+@click.option("--mechanism", metavar="NAME", help="response, gaussian or laplace; by default the model's own.")
+@click.option("--length", type=int, help="Instead of a model: positions in a latent.  [default: 20]")
+@click.option("--columns", type=int, help="Instead of a model: columns kept per position.  [default: 768]")
+@click.option("--clip", type=float, help="Instead of a model: bound on each entry of a latent.  [default: 0.1]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def noise(epsilon: float, delta: float, length: int, columns: int, clip: float, mechanism: str, as_json: bool) -> None:
-    """Show the noise that a budget requires, and how well an attacker can guess.
+def noise(
+    epsilon: float,
+    delta: float,
+    model: str,
+    mechanism: str | None,
+    length: int | None,
+    columns: int | None,
+    clip: float | None,
+    as_json: bool,
+) -> None:
+    """Show what a budget means: how much is randomised, what gets through, and how well an attacker can guess.
+
+    It loads no weights. Give a model, or the shape of a latent.
 
     \b
+        dpbart noise --epsilon 10
+        dpbart noise --epsilon 500 --model mini-pr-plus
         dpbart noise --epsilon 500 --delta 1e-5 --length 20 --columns 182 --clip 0.1
     """
+    if (length, columns, clip) == (None, None, None):
+        from dpbart.rewrite.settings import Settings
+
+        facts = Settings(model, epsilon, delta, mechanism).channel.facts
+    else:
+        facts = _latent_facts(epsilon, delta, mechanism or "gaussian", length or 20, columns, clip)
+    show = _show_json if as_json else _show_words
+    show(facts, facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2))
+
+
+def _show_json(facts: Facts, two: float, many: float) -> None:
+    figures = {
+        "mechanism": facts.mechanism,
+        "epsilon": facts.guarantee.epsilon,
+        "delta": facts.guarantee.delta,
+        **facts.figures,
+        "bits": facts.bits,
+        "right_of_two": two,
+        "right_of_a_million": many,
+    }
+    click.echo(json.dumps(figures))
+
+
+def _show_words(facts: Facts, two: float, many: float) -> None:
+    click.echo(f"{'Guarantee':<13}{facts.guarantee} for one text")
+    for name, words in facts.lines:
+        click.echo(f"{name:<13}{words}")
+    click.echo(f"{'Channel':<13}at most {facts.bits:.4g} bits of a text get through")
+    click.echo("In words     An attacker who knows that a text is one of two, equally likely, picks the right one at")
+    click.echo(f"             most {_percent(two)} of the time (50% is chance); one of a million, {_percent(many)}.")
+
+
+def _latent_facts(
+    epsilon: float, delta: float, mechanism: str, length: int, columns: int | None, clip: float | None
+) -> Facts:
+    """The facts of a channel for a latent of this shape, clipped by value."""
     from dpbart.channels.columns import Columns, ColumnsChannel
     from dpbart.errors import BadParameter
     from dpbart.privacy.clipping import ByValue
     from dpbart.privacy.mechanisms import make_noise
 
-    for name, value in (("length", length), ("columns", columns)):
+    width = 768 if columns is None else columns
+    for name, value in (("length", length), ("columns", width)):
         if value < 1:
             raise BadParameter(f"{name} must be at least 1, got {value}.")
     chosen = make_noise(mechanism, epsilon=epsilon, delta=delta)
-    channel = ColumnsChannel(Columns.all(columns), ByValue(clip), chosen, length)
-    facts, norm = channel.facts, chosen.norm
-    used, scale = float(facts.figures[f"sensitivity_{norm.lower()}"]), float(facts.figures["scale"])
-    two, many = facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2)
-    if as_json:
-        figures = {
-            "mechanism": mechanism,
-            "epsilon": facts.guarantee.epsilon,
-            "delta": facts.guarantee.delta,
-            "length": length,
-            "columns": columns,
-            **facts.figures,
-            "clip": clip,
-            "sensitivity": used,
-            "bits": facts.bits,
-            "right_of_two": two,
-            "right_of_a_million": many,
-        }
-        click.echo(json.dumps(figures))
-        return
-    click.echo(f"Guarantee    {facts.guarantee} for one text")
-    click.echo(f"Sensitivity  {used:.6f} ({norm}) over {length * columns:,} entries")
-    times = f"{scale / clip:.3g} times the bound"
-    click.echo(f"Noise        {chosen.scale_name} {scale:.6g} on entries of at most {clip:g}: {times}")
-    click.echo(f"Channel      at most {facts.bits:.4g} bits of a text get through")
-    click.echo("In words     Whoever knows that a text is one of two, equally likely, names the right one at most")
-    click.echo(f"             {_percent(two)} of the time (50% is blind); one of a million, {_percent(many)}.")
+    return ColumnsChannel(Columns.all(width), ByValue(0.1 if clip is None else clip), chosen, length).facts
 
 
 def _percent(share: float) -> str:

@@ -14,6 +14,7 @@ corpus_option = click.option(
     required=True,
     help="Public text, one text per line: a .txt, .txt.gz or .txt.zst file, or a folder of such files. Repeatable.",
 )
+text_option = click.option("--text-column", default="text", show_default=True, help="Column that holds the texts.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 engine_option = click.option(
     "--engine",

@@ -1,4 +1,4 @@
-"""The family of ADePT: a latent of one row for the whole text, clipped by its L2 norm."""
+"""The ADePT family: the latent has one row for the whole text, clipped by its L2 norm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_adept(bundle: Bundle) -> SplitAdept:
-    """Both halves of an ADePT; torch and transformers are imported here and not before."""
+    """Load both halves of an ADePT. Torch and transformers are imported only here."""
     from dpbart.models.adept_network import SplitAdept
 
     return SplitAdept.load(bundle.folder)

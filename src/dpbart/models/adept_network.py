@@ -1,8 +1,8 @@
-"""ADePT, the LSTM baseline, cut at the same place as BART: a latent of one row, the encoder's last state [h; c].
+"""ADePT, the LSTM baseline, split like BART. Its latent is one row: the encoder's last state [h; c].
 
 Krishna, Gupta and Dupuy 2021, https://arxiv.org/abs/2102.01502, as corrected by Habernal 2021,
-https://arxiv.org/abs/2109.03175. The encoder reads exactly the ids it is given, padding like any other: a packed
-sequence would end each text at its own length, and a mask would show it.
+https://arxiv.org/abs/2109.03175. The encoder reads all ids, including padding. A packed sequence would end each
+text at its own length, and a mask would reveal that length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpbart.models.halves import Halves
 
 
 class AdeptConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is untyped here
-    """What config.json holds, in BART's words where they mean the same."""
+    """The content of config.json, with BART's field names where they mean the same."""
 
     model_type = "adept"
 
@@ -40,8 +40,8 @@ class AdeptConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is un
         self.d_model = 2 * hidden  # width of the latent
         self.max_position_embeddings = max_position_embeddings
         self.reversed = reversed
-        self.initializer_range = 0.1  # of new weights; loaded ones replace them
-        self.use_cache = False  # each step of a search reads its beginning again from the latent: 20 ids at most
+        self.initializer_range = 0.1  # only for new weights; loaded weights replace them
+        self.use_cache = False  # each search step starts again from the latent; that is at most 20 ids
 
 
 class Encoder(torch.nn.Module):
@@ -58,7 +58,7 @@ class Encoder(torch.nn.Module):
     def forward(self, input_ids: torch.Tensor) -> BaseModelOutput:
         """Ids (batch, length) to a latent (batch, 1, 2 hidden).
 
-        Reversed, padding comes first and the beginning of the text last, nearest to where the decoder starts:
+        If reversed, padding is read first and the beginning of the text last, close to where the decoder starts:
         Sutskever et al. 2014, section 3.3, https://arxiv.org/abs/1409.3215.
         """
         read = input_ids.flip(1) if self.reversed else input_ids
@@ -67,7 +67,7 @@ class Encoder(torch.nn.Module):
 
 
 class Decoder(torch.nn.Module):
-    """Embeddings, one LSTM layer that starts from the latent, and the generator of the next word."""
+    """Embeddings, one LSTM layer that starts from the latent, and a linear layer for the next word."""
 
     def __init__(self, config: AdeptConfig) -> None:
         super().__init__()
@@ -76,14 +76,14 @@ class Decoder(torch.nn.Module):
         self.generator = torch.nn.Linear(config.hidden, config.vocab_size)
 
     def forward(self, before: torch.Tensor, latent: torch.Tensor) -> torch.Tensor:
-        """What was written so far (batch, words), and the latent (batch, 1, 2 hidden), to (batch, words, hidden)."""
+        """Map the words so far (batch, words) and the latent (batch, 1, 2 hidden) to states (batch, words, hidden)."""
         h, c = (half.contiguous() for half in latent.transpose(0, 1).chunk(2, dim=2))  # (1, batch, hidden) each
         states: torch.Tensor = self.rnn(self.embeds(before), (h, c))[0]
         return states
 
 
 class AdeptForGeneration(PreTrainedModel, GenerationMixin):  # type: ignore[misc]  # transformers is untyped here
-    """Both halves, under the names that the weights have in the authors' checkpoints."""
+    """Both halves, with the weight names of the authors' checkpoints."""
 
     config_class = AdeptConfig
     main_input_name = "input_ids"
@@ -97,14 +97,14 @@ class AdeptForGeneration(PreTrainedModel, GenerationMixin):  # type: ignore[misc
     def forward(
         self, decoder_input_ids: torch.Tensor, encoder_outputs: BaseModelOutput, return_dict: bool = True
     ) -> Seq2SeqLMOutput:
-        """One step of a search: the scores of the next word, (batch, 1, vocabulary)."""
+        """One search step: the scores of the next word (batch, 1, vocabulary)."""
         states = self.decoder(decoder_input_ids, encoder_outputs.last_hidden_state)  # (batch, words, hidden)
         return Seq2SeqLMOutput(logits=self.decoder.generator(states[:, -1:]))
 
     def prepare_inputs_for_generation(
         self, input_ids: torch.Tensor, *, encoder_outputs: BaseModelOutput, **others: object
     ) -> dict[str, object]:
-        """Of all that a search knows, a step is given what was written so far and the latent."""
+        """A search step gets only the words so far and the latent."""
         return {"decoder_input_ids": input_ids, "encoder_outputs": encoder_outputs}
 
 

@@ -1,4 +1,4 @@
-"""The family of BART: a latent of one row for each position of the text, clipped entry by entry."""
+"""The BART family: the latent has one row for each position of the text, clipped entry by entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_bart(bundle: Bundle) -> SplitBart:
-    """Both halves of a BART; torch and transformers are imported here and not before."""
+    """Load both halves of a BART. Torch and transformers are imported only here."""
     from dpbart.models.halves import SplitBart
 
     return SplitBart.load(bundle.folder)

@@ -1,6 +1,6 @@
-"""A model directory: BART or ADePT in the Hugging Face format, plus `dpbart.json`, which says how to make it private.
+"""A model directory: BART or ADePT in the Hugging Face format, plus `dpbart.json` with its privacy settings.
 
-One door for all: a name that ships with the package, a directory, or a Hugging Face hub id.
+A model is given by the name of a bundled model, a directory, or a Hugging Face hub id.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ FACTS_FILE = "dpbart.json"
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 FORMAT = 1
 
-# Published BARTs whose clip is known: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
+# Published BARTs with a known clip: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
 KNOWN_CLIPS = {"facebook/bart-base": 0.1}
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What `dpbart.json` holds: all of it public, all of it frozen before any private text is seen."""
+    """The content of `dpbart.json`. All of it is public, and fixed before any private text is seen."""
 
     variant: str  # clv, pr, pr-plus or adept
-    length: int  # ids of a text
+    length: int  # ids per text
     width: int  # columns of a latent before pruning
     clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
     told: bool = False  # whether it is given public side information (channels/side_information.py)
     code: dict[str, Any] | None = None  # of a code model: its table of sizes, and its settings
-    corpora: tuple[dict[str, Any], ...] = ()  # public text it was made from: name, sha256, texts
+    corpora: tuple[dict[str, Any], ...] = ()  # the public text it was trained on: name, sha256, texts
     recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
     figures: dict[str, Any] = field(default_factory=dict)  # measured on held-out public text
     version: str = __version__
@@ -62,7 +62,7 @@ class ModelFacts:
             if type(value) is not int:
                 raise BadParameter(f"{name} must be a whole number, got {value!r}.")
         if self.clip is not None:
-            ByValue(self.clip)  # refuses a bound that is not above 0
+            ByValue(self.clip)  # refuses a bound out of range
         if not all("name" in each for each in self.corpora):
             raise BadParameter("corpora must each have a name.")
 
@@ -84,7 +84,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model directory that is complete, and its facts."""
+    """A complete model directory, and its facts."""
 
     name: str
     folder: Path
@@ -92,7 +92,7 @@ class Bundle:
 
     @classmethod
     def find(cls, name: str) -> Bundle:
-        """A bundled name, a directory, or a hub id (`owner/model`)."""
+        """Find a model by bundled name, directory, or hub id (`owner/model`)."""
         if name in bundled_names():
             return cls.at(BUNDLED / name, name=name)
         if Path(name).is_dir():
@@ -101,53 +101,53 @@ class Bundle:
             return cls.at(_from_hub(name), name=name)
         raise NotPrepared(
             f"no model named '{name}'. Models that ship with dpbart: {', '.join(bundled_names())}. "
-            "Or give a model directory, or a hub id such as facebook/bart-base."
+            "You can also give a model directory, or a hub id such as facebook/bart-base."
         )
 
     @classmethod
     def at(cls, folder: Path, *, name: str | None = None) -> Bundle:
-        """The model in a directory, known by the directory's own name unless told."""
+        """The model in a directory. Its name is the directory's, unless another is given."""
         name = folder.resolve().name if name is None else name  # not the path: a card is published
         missing = [part for part in PARTS if not (folder / part).is_file()]
         if missing:
             raise NotPrepared(
                 f"'{folder}' is not a complete model: {', '.join(missing)} missing. "
-                "Make one with 'dpbart prepare pretrain', or bring one in with 'dpbart models import'."
+                "Make one with 'dpbart prepare pretrain', or import one with 'dpbart models import'."
             )
         if not (folder / FACTS_FILE).is_file():
             return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
         facts, config = ModelFacts.read(folder / FACTS_FILE), _Config.read(folder)
-        if facts.variant not in config.family.variants:  # its latent would be clipped the wrong way
+        if facts.variant not in config.family.variants:  # otherwise its latent would be clipped in the wrong way
             raise NotPrepared(
-                f"'{folder}' does not fit together: its variant is {facts.variant!r} (dpbart.json), "
+                f"'{folder}' is inconsistent: its variant is {facts.variant!r} (dpbart.json), "
                 f"but its model_type {config.family.name!r} (config.json)."
             )
         if facts.width != config.width:
             raise NotPrepared(
-                f"'{folder}' does not fit together: its columns are those of a model {facts.width} wide "
-                f"(dpbart.json), but its weights are {config.width} wide (config.json)."
+                f"'{folder}' is inconsistent: dpbart.json is for a model of width {facts.width}, "
+                f"but config.json has width {config.width}."
             )
         return cls(name, folder, facts)
 
     @cached_property
     def family(self) -> Family:
-        """Which kind of model it is."""
+        """The family of the model."""
         return _Config.read(self.folder).family
 
     @cached_property
     def longest(self) -> int:
-        """Ids of a text that the model can read."""
+        """The most ids of a text that the model can read."""
         return _Config.read(self.folder).longest
 
     def require_bart(self, why: str) -> None:
-        """Refuse a model of another family where only a BART will do."""
+        """Refuse a model of another family where a BART is required."""
         if self.family is not BART:
             raise NotPrepared(f"'{self.name}' is not a BART (model_type {self.family.name!r}), but {why}")
 
     def require_before_noise(self, why: str) -> None:
-        """Refuse a model trained under noise: it reads its latent only together with its side information."""
+        """Refuse a model trained with noise, because its decoder needs side information."""
         if self.facts.told:
-            raise NotPrepared(f"'{self.name}' was trained under noise, and {why}")
+            raise NotPrepared(f"'{self.name}' was trained with noise, and {why}")
 
     @property
     def columns(self) -> Columns:
@@ -156,24 +156,19 @@ class Bundle:
         return Columns.all(facts.width) if facts.kept is None else Columns(facts.width, facts.kept)
 
     def record(self, *, figures: dict[str, Any], clip: float | None = None) -> Bundle:
-        """The same bundle with figures added and, if given, its clip, written to its folder."""
+        """Add figures and, if given, a clip to the facts, and write them to the folder."""
         facts = replace(self.facts, figures={**self.facts.figures, **figures}, clip=clip or self.facts.clip)
         facts.write(self.folder)
         return replace(self, facts=facts)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The beginning of the weights' SHA-256: which model exactly."""
+        """The first digits of the weights' SHA-256. They identify the model."""
         return digest_of(self.folder / "model.safetensors")[:12]
-
-    @property
-    def identity(self) -> str:
-        """Which model exactly, such as "mini@0123456789ab"."""
-        return f"{self.name}@{self.fingerprint}"
 
     @cached_property
     def files(self) -> str:
-        """The beginning of a SHA-256 over all that a model is besides its weights: its facts, tokenizer and config."""
+        """The first digits of a SHA-256 over the model's facts, tokenizer and config, without its weights."""
         facts = self.facts
         used = (facts.variant, facts.length, facts.width, facts.clip, facts.kept, facts.told, facts.code)
         digest = hashlib.sha256(repr(used).encode())
@@ -183,14 +178,14 @@ class Bundle:
 
 
 def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out: Path) -> Bundle:
-    """Write a model directory, its weights in the precision they have; stopped on the way, it leaves no model."""
+    """Write a model directory, with the weights in their own precision. If interrupted, it leaves no complete model."""
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # ours is enough
+    transformers_logging.disable_progress_bar()  # dpbart shows its own
     out.mkdir(parents=True, exist_ok=True)
-    (out / "tokenizer.json").unlink(missing_ok=True)  # no model without it, until the rest is whole and fits
+    (out / "tokenizer.json").unlink(missing_ok=True)  # the directory is incomplete until this file is back
     model.save_pretrained(out)
-    (out / "generation_config.json").unlink(missing_ok=True)  # decoding settings are the rewriter's own
+    (out / "generation_config.json").unlink(missing_ok=True)  # the rewriter has its own decoding settings
     facts.write(out)
     partial = shutil.copyfile(tokenizer, out / "tokenizer.partial")
     partial.replace(out / "tokenizer.json")
@@ -198,20 +193,22 @@ def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out:
 
 
 def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
-    """Facts of a BART directory that was not made here: all columns, the paper's length."""
+    """Facts of a BART directory that dpbart did not make: all columns, the paper's length."""
     config = _Config.read(folder)
     if config.family is not BART:
-        raise NotPrepared(f"'{folder}' is not a BART, and its {FACTS_FILE} with the facts of its training is missing.")
+        raise NotPrepared(
+            f"'{folder}' is not a BART, and its {FACTS_FILE}, with the facts of its training, is missing."
+        )
     return ModelFacts(variant="clv", length=length, width=config.width, clip=clip, recipe={"imported": source})
 
 
 @dataclass(frozen=True)
 class _Config:
-    """What config.json says that matters before weights are loaded."""
+    """The parts of config.json that are needed before weights are loaded."""
 
     family: Family
     width: int  # columns of the latent
-    longest: int  # ids of a text
+    longest: int  # most ids of a text
 
     @classmethod
     def read(cls, folder: Path) -> _Config:
@@ -219,10 +216,12 @@ class _Config:
             held = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             kind, width, longest = held["model_type"], held.get("d_model"), held.get("max_position_embeddings")
         except (ValueError, KeyError, TypeError, OSError) as error:
-            raise NotPrepared(f"'{folder}' is not a model: config.json cannot be read.") from error
+            raise NotPrepared(f"'{folder}' is not a model: its config.json cannot be read.") from error
         if kind not in FAMILIES or type(width) is not int or type(longest) is not int:
+            *most, last = FAMILIES
+            kinds = f"{', '.join(most)} or {last}"
             raise NotPrepared(
-                f"'{folder}' must be a model of the kind {' or '.join(FAMILIES)}; config.json says "
+                f"'{folder}' must be a model of type {kinds}; its config.json has "
                 f"model_type {kind!r}, d_model {width!r}, max_position_embeddings {longest!r}."
             )
         return cls(FAMILIES[kind], width, longest)
@@ -237,8 +236,8 @@ def _from_hub(name: str) -> Path:
 
     try:
         return Path(snapshot_download(name, allow_patterns=[*PARTS, FACTS_FILE]))
-    except Exception as error:  # offline, unknown, gated: the hub's own kinds change between versions
+    except Exception as error:  # offline, unknown or gated; the hub's error types change between versions
         raise NotPrepared(
-            f"'{name}' is no directory here and could not be fetched from the hub ({type(error).__name__}). "
+            f"'{name}' is not a directory here and could not be fetched from the hub ({type(error).__name__}). "
             f"Models that ship with dpbart: {', '.join(bundled_names())}."
         ) from error

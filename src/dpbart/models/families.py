@@ -1,4 +1,4 @@
-"""The kinds of models there are, by the model_type of their config.json."""
+"""The model families, by the model_type in config.json."""
 
 from __future__ import annotations
 

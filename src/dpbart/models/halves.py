@@ -1,6 +1,6 @@
-"""A model cut in two at the encoder's output: ids to latent, and private latent to ids.
+"""A model split at the encoder's output into two halves: ids to latent, and private latent to ids.
 
-The decoder is given the values of a `Private` latent and nothing else: no mask, no length, no ids of the text.
+The decoder gets only the values of a `Private` latent: no mask, no length, and no ids of the text.
 """
 
 from __future__ import annotations
@@ -25,26 +25,30 @@ Kind = TypeVar("Kind", bound="Halves")
 
 
 class Halves:
-    """The two halves of one model; each kind names the class that it loads."""
+    """The two halves of one model; each subclass names the class that it loads."""
 
     model_class: ClassVar[type[PreTrainedModel]]
 
     def __init__(self, model: PreTrainedModel, device: torch.device) -> None:
         self.model = model.to(device).eval()
-        self.model.generation_config = GenerationConfig()  # generate() fills gaps of ours from the model's own
+        self.model.generation_config = (
+            GenerationConfig()
+        )  # otherwise generate() would add settings from the model's own
         self.device = device
 
     @classmethod
     def load(cls: type[Kind], folder: Path, *, device: torch.device | None = None) -> Kind:
-        """A model directory in the Hugging Face format, in single precision whatever it has on disk."""
+        """Load a model directory in the Hugging Face format, always in single precision."""
         transformers_logging.disable_progress_bar()
         try:
             model, loaded = cls.model_class.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
-        except Exception as error:  # a damaged file shows itself in many kinds of error
-            raise NotPrepared(f"the weights in '{folder}' cannot be loaded ({type(error).__name__}).") from error
+        except Exception as error:  # damaged files raise many kinds of errors
+            raise NotPrepared(
+                f"the weights in '{folder}' cannot be loaded ({type(error).__name__}). Download or make them again."
+            ) from error
         lacking = sorted(loaded["missing_keys"]) + sorted(str(each[0]) for each in loaded["mismatched_keys"])
-        if lacking:  # they would be filled with random numbers
-            raise NotPrepared(f"the weights in '{folder}' lack {', '.join(lacking[:3])} (of {len(lacking)} in all).")
+        if lacking:  # transformers would fill them with random numbers
+            raise NotPrepared(f"the weights in '{folder}' lack {', '.join(lacking[:3])} ({len(lacking)} in total).")
         return cls(model, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
     @property
@@ -53,19 +57,19 @@ class Halves:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model has embeddings for."""
+        """The number of tokens that the model has embeddings for."""
         return int(self.model.config.vocab_size)
 
     @property
     def longest(self) -> int:
-        """Ids of a text that the model can read."""
+        """The most ids of a text that the model can read."""
         return int(self.model.config.max_position_embeddings)
 
     @torch.inference_mode()
     def encode(self, ids: Ids) -> Floats:
         """Ids (batch, length) to latent (batch, positions, width); padding is read like any other token."""
         on_device = torch.from_numpy(ids).to(self.device)
-        encoded = self.model.get_encoder()(input_ids=on_device)  # the encoder alone makes no mask of its own
+        encoded = self.model.get_encoder()(input_ids=on_device)  # the encoder itself adds no mask
         values: Floats = encoded.last_hidden_state.float().cpu().numpy()
         return values
 

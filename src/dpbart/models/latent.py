@@ -1,6 +1,6 @@
-"""Models whose channel sends a real latent: BART and ADePT.
+"""Models with a real-valued latent: BART and ADePT.
 
-They differ in their network, in how their latent is clipped, and in how many rows it has. A family says that once.
+They differ in their network, in how their latent is clipped, and in how many rows it has. A family defines these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LatentModel:
-    """Texts to ids to a latent; a private latent to ids to texts."""
+    """Encodes texts to ids to a latent, and decodes a private latent to ids to texts."""
 
     line: ModelLine
     tokens: Tokens
@@ -38,7 +38,7 @@ class LatentModel:
         return f"len:{self.tokens.length}|beams:{self.search.beams}|model:{self.line.identity}"
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """A latent (batch, positions, width)."""
+        """The latent of the texts (batch, positions, width)."""
         return self.halves.encode(self.tokens.encode(texts))
 
     def decode(self, private: Noised) -> list[str]:
@@ -46,20 +46,20 @@ class LatentModel:
         return self.tokens.decode(self.halves.decode(private, self.search, length=self.tokens.length))
 
     def read(self, texts: Sequence[str]) -> list[str]:
-        """The texts as the model reads them: as far as they fit its length and its vocabulary."""
+        """The texts as the model sees them: cut to its length, and limited to its vocabulary."""
         return self.tokens.decode(self.tokens.encode(texts))
 
 
 @dataclass(frozen=True)
 class LatentFamily:
-    """One kind of encoder and decoder.
+    """A family of models with a latent.
 
     Attributes:
-        name: the model_type of its config.json.
-        variants: that its dpbart.json may name.
-        clip: the clip of a bound.
-        positions: rows of the latent of a text of so many ids.
-        halves: loads the two halves of a model directory; imports torch.
+        name: the model_type in config.json.
+        variants: the variants that dpbart.json may name.
+        clip: makes the clip for a bound.
+        positions: the number of rows of a latent, given the length of a text in ids.
+        halves: loads the two halves from a model directory; imports torch.
     """
 
     name: str
@@ -72,7 +72,7 @@ class LatentFamily:
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
     ) -> ColumnsChannel:
-        """Kept columns, clip and noise; a model trained under noise also has side information."""
+        """Kept columns, clip and noise; a model trained with noise also gets side information."""
         noise, columns = make_noise(mechanism, epsilon=epsilon, delta=delta), bundle.columns
         clip = clip_of(bundle)
         if length > bundle.longest:
@@ -85,7 +85,7 @@ class LatentFamily:
         return length
 
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
-        """What a card says about a model."""
+        """The card's entry about a model."""
         columns = bundle.columns
         return ModelLine(
             name=bundle.name,
@@ -107,10 +107,10 @@ class LatentFamily:
             tokens = replace(tokens, begin=channel.public.token)
             search = replace(search, start_id=tokens.id_of(channel.public.token))
         halves = self.halves(bundle)
-        if tokens.size > halves.vocabulary:  # else a rare word of a private text would stop the run
+        if tokens.size > halves.vocabulary:  # otherwise a rare word in a private text would stop the run
             raise NotPrepared(
                 f"the tokenizer of '{bundle.name}' must fit its weights, got {tokens.size} tokens "
-                f"for {halves.vocabulary} embeddings. They belong to different models."
+                f"for {halves.vocabulary} embeddings. They come from different models."
             )
         return LatentModel(self.line(bundle, length=length, beams=beams), tokens, halves, search)
 
@@ -120,13 +120,13 @@ def _search(beams: int | None) -> BeamSearch:
 
 
 def latent_family(bundle: Bundle) -> LatentFamily:
-    """The family of a model that has a latent.
+    """The family of a model with a latent.
 
     Raises:
-        NotPrepared: The model has none.
+        NotPrepared: The model has no latent.
     """
     if not isinstance(bundle.family, LatentFamily):
-        raise NotPrepared(f"'{bundle.name}' has no real latent. Give a BART or an ADePT.")
+        raise NotPrepared(f"'{bundle.name}' has no real-valued latent. Use a BART or an ADePT.")
     return bundle.family
 
 
@@ -134,11 +134,11 @@ def clip_of(bundle: Bundle) -> Clip:
     """The clip of a model's latent.
 
     Raises:
-        NotPrepared: None has been chosen, or the model has no latent.
+        NotPrepared: No clip has been chosen, or the model has no latent.
     """
     if bundle.facts.clip is None:
         raise NotPrepared(
             f"'{bundle.name}' has no clip yet: every model's latent has its own scale. "
-            f"Measure it on public text and choose one with: dpbart prepare clip --model {bundle.folder} --corpus FILES"
+            f"Choose one on public text with: dpbart prepare clip --model {bundle.folder} --corpus FILES"
         )
     return latent_family(bundle).clip(bundle.facts.clip)

@@ -1,7 +1,7 @@
-"""What a model and a family of models are.
+"""The protocols of models and model families.
 
-A model reads texts into what its channel sends, and writes texts from what arrives. A family says, from a model
-directory alone and without loading weights, which channel its models use and how they are loaded.
+A model encodes texts into the channel's input and decodes the channel's output into texts. A family knows which channel
+its models use and how to load them. It reads that from the model directory, without loading weights.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ Received = TypeVar("Received")
 
 
 class Model(Protocol[Encoded, Received]):
-    """Reads texts, and writes others from what comes through the channel."""
+    """Encodes texts for the channel, and writes new texts from its output."""
 
     @property
     def line(self) -> ModelLine:
-        """What a card says about it."""
+        """The card's entry about the model."""
 
     @property
     def recipe(self) -> str:
-        """Its part of a recipe, such as "len:20|beams:10|model:mini@0123456789ab"."""
+        """The model's part of a recipe, such as "len:20|beams:10|model:mini@0123456789ab"."""
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """What the channel sends. This may look at the texts."""
+        """The channel's input. This may read the texts."""
 
     def read(self, texts: Sequence[str]) -> list[str]:
-        """The texts as the model reads them: as far as they fit its length and its vocabulary."""
+        """The texts as the model sees them: cut to its length, and limited to its vocabulary."""
 
     def decode(self, private: Private[Received]) -> list[str]:
-        """New texts, from what arrived and from nothing else."""
+        """New texts, made only from the private values."""
 
 
 class Family(Protocol):
-    """One kind of model."""
+    """One family of models."""
 
     @property
     def name(self) -> str:
-        """The model_type of its config.json."""
+        """The model_type in config.json."""
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants that its dpbart.json may name."""
+        """The variants that dpbart.json may name."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -60,18 +60,18 @@ class Family(Protocol):
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
     ) -> Channel[Any, Any]:
-        """The channel of a model for one budget. Reads no weights."""
+        """The channel of a model for one budget. Loads no weights."""
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read, where so many are written at most."""
 
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
-        """What a card says about a model. Reads no weights but their hash."""
+        """The card's entry about a model. Hashes the weights, but does not load them."""
 
     def load(
         self, bundle: Bundle, channel: Any, *, length: int, beams: int | None, entropy: Entropy
     ) -> Model[Any, Any]:
-        """The model itself, for a channel that `channel` made.
+        """Load the model for a channel made by `channel`.
 
         Args:
             bundle: the model directory.

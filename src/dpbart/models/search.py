@@ -1,4 +1,4 @@
-"""How a decoder looks for its text."""
+"""Beam search settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MOST_BEAMS = 100  # memory grows with beams times vocabulary
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """How the decoder looks for its text: all of it, since a model's own config brings hidden settings
-    (bart-base: no_repeat_ngram_size 3 and forced first and last tokens)."""
+    """All settings of the beam search. A model's own config would add hidden ones (bart-base: no_repeat_ngram_size 3,
+    and forced first and last tokens)."""
 
     beams: int = 10
     length_penalty: float = 1.0
     early_stopping: bool = True  # stop when `beams` texts are finished
-    start_id: int | None = None  # the token before the first: the model's own, or a budget token
+    start_id: int | None = None  # the decoder's start token: a budget token, or None for the model's own
 
     def __post_init__(self) -> None:
         check_beams(self.beams)
@@ -34,7 +34,7 @@ class BeamSearch:
         )
 
     def config(self, model: PreTrainedModel, new_tokens: int) -> GenerationConfig:
-        from transformers import GenerationConfig  # slow to import: not before a model is loaded
+        from transformers import GenerationConfig  # slow to import, so only when a model is loaded
 
         start = model.config.decoder_start_token_id if self.start_id is None else self.start_id
         several = {"early_stopping": self.early_stopping, "length_penalty": self.length_penalty}
@@ -47,12 +47,12 @@ class BeamSearch:
             bos_token_id=model.config.bos_token_id,
             eos_token_id=model.config.eos_token_id,
             pad_token_id=model.config.pad_token_id,
-            use_cache=model.config.use_cache,  # whether a step goes on from the last, or reads all again
+            use_cache=model.config.use_cache,  # whether a step reuses the states of the last one
             **(several if self.beams > 1 else {}),
         )
 
 
 def check_beams(beams: int) -> None:
-    """Refuse a width of search that makes no sense."""
+    """Refuse a beam width that is out of range."""
     if not 1 <= beams <= MOST_BEAMS:
         raise BadParameter(f"beams must be from 1 to {MOST_BEAMS}, got {beams}.")

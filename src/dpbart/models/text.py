@@ -1,8 +1,8 @@
 """Text ⇄ ids of one fixed length.
 
-Every text, empty or endless, becomes exactly `length` ids: begin, its first tokens, end, padding.
-No attention mask is made here or anywhere after: the true length of a text is part of the latent,
-where it is clipped and noised like the rest.
+Every text, empty or very long, becomes exactly `length` ids: begin, its first tokens, end, padding.
+No attention mask is made, here or later. The true length of a text is part of the latent, where it is clipped and
+noised like everything else.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, NotPrepared
 
-# The first ids of every vocabulary made here; BART's own have the same four in front.
+# The first ids of every vocabulary made by dpbart; BART's own vocabulary starts with the same four.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 SHORTEST = 3  # begin, one token, end
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A tokenizer tied to one length."""
+    """A tokenizer with a fixed length."""
 
     tokenizer: Tokenizer
     length: int
@@ -33,7 +33,7 @@ class Tokens:
     def __post_init__(self) -> None:
         if self.length < SHORTEST:
             raise BadParameter(f"length must be at least {SHORTEST}, got {self.length}.")
-        # A copy: the length is a setting of the tokenizer, and another Tokens may have another.
+        # A copy, because the length is set inside the tokenizer, and another Tokens may need another length.
         object.__setattr__(self, "tokenizer", Tokenizer.from_str(self.tokenizer.to_str()))
         self.tokenizer.enable_truncation(self.length)
         self.tokenizer.enable_padding(length=self.length, pad_id=self.id_of("<pad>"), pad_token="<pad>")
@@ -43,7 +43,9 @@ class Tokens:
         try:
             tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # the tokenizers library raises bare Exceptions
-            raise NotPrepared(f"the tokenizer '{file}' cannot be read.") from error
+            raise NotPrepared(
+                f"the tokenizer '{file}' cannot be read. Restore the file, or make the model again."
+            ) from error
         return cls(tokenizer, length, begin)
 
     @property
@@ -53,12 +55,14 @@ class Tokens:
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)
         if number is None:
-            raise BadParameter(f"a tokenizer must have the token {token!r}; this one is of another kind of model.")
+            raise BadParameter(
+                f"a tokenizer must have the token {token!r}, but this one lacks it. Use a model made for dpbart."
+            )
         return number
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Ids of shape (batch, length), for texts of any kind."""
-        # A lone surrogate (possible in JSON) has no UTF-8 form and would stop the tokenizer.
+        """Ids (batch, length) of any texts."""
+        # A lone surrogate (possible in JSON) cannot be encoded in UTF-8 and would make the tokenizer fail.
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         rows = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(clean)]
         ids = np.array(rows, dtype=np.int64).reshape(len(texts), self.length)
@@ -66,5 +70,5 @@ class Tokens:
         return ids
 
     def decode(self, ids: npt.NDArray[np.int64]) -> list[str]:
-        """Texts of rows of ids, without the special tokens and outer blanks."""
+        """Rows of ids to texts, without special tokens and surrounding blanks."""
         return [text.strip() for text in self.tokenizer.decode_batch(ids.tolist(), skip_special_tokens=True)]

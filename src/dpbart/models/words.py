@@ -1,7 +1,7 @@
-"""Text as words, for ADePT: lower case, contractions apart as GloVe has them (do n't), one token a mark.
+"""A word tokenizer for ADePT: lower case, contractions split as in GloVe (do n't), one token per punctuation mark.
 
-A word outside the vocabulary becomes <unk>, which is dropped when ids become text again: a word that was not in
-public text can neither be written nor leave a gap.
+A word outside the vocabulary becomes <unk>, which is dropped when ids are decoded. So a word that is not in the public
+text is never written, and leaves no gap.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from dpbart.models.text import SPECIAL_TOKENS
 
-SPECIAL_WORDS = SPECIAL_TOKENS[:4]  # nothing is masked here
+SPECIAL_WORDS = SPECIAL_TOKENS[:4]  # ADePT needs no mask
 _ENDINGS = r"n't\b|'(?:s|m|d|ll|re|ve)\b"
 _WORDS = rf"\w+(?=n't\b)|{_ENDINGS}|\w+|[^\w\s]"
 _NEEDLESS_BLANKS = rf" (?={_ENDINGS}|[.,!?;:%)\]}}])|(?<=[(\[{{$#@]) "
 
 
 def word_tokenizer(vocabulary: Mapping[str, int], *, lowercase: bool = True) -> Tokenizer:
-    """A tokenizer of these words and ids, the special ones among them.
+    """A tokenizer with these words and ids, which include the special tokens.
 
     >>> ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "do": 4, "n't": 5, "go": 6, ",": 7, "ann": 8}
     >>> tokenizer = word_tokenizer(ids)

@@ -1,6 +1,6 @@
-"""How much noise a budget asks for.
+"""How much noise a budget requires.
 
-Everything is rounded towards more noise, and worked in logarithms: exp(epsilon) overflows a float beyond
+Everything is rounded towards more noise, and computed in logarithms: exp(epsilon) overflows a float above
 epsilon = 709.
 """
 
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from scipy.special import log_ndtr
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.decimals import exactly
 
 EPSILONS = (0.01, 100_000.0)
 DELTAS = (1e-15, 0.5)
 
-# The computed delta is right to 1e-10, relatively, over EPSILONS x DELTAS (tested against mpmath), and a relative
-# change of sigma changes it by at least 0.8 times as much; so this is more than the error, and costs nothing.
+# The computed delta has a relative error below 1e-10 over EPSILONS x DELTAS (tested against mpmath), and a relative
+# change of sigma changes delta by at least 0.8 times as much. So this factor exceeds the error, at no real cost.
 _MORE_NOISE = 1 + 2e-9
 
 
@@ -79,10 +80,10 @@ def gaussian_epsilon(*, sigma: float, delta: float) -> float:
     _check_positive("sigma", sigma)
     if not 0 < delta < 1:
         raise BadParameter(f"delta must be between 0 and 1, both excluded, got {delta}.")
-    asked = math.log(delta) - 2e-9  # more than the error of a computed log delta (see _MORE_NOISE)
+    asked = math.log(delta) - 2e-9  # subtracts more than the error of a computed log delta (see _MORE_NOISE)
     if _log_delta(sigma, 0.0) <= asked:
         return 0.0
-    # delta falls as epsilon grows, too
+    # delta also falls as epsilon grows
     return _least(lambda epsilon: _log_delta(sigma, epsilon), asked, low=0.0, high=1.0)
 
 
@@ -102,10 +103,10 @@ def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
 
 
 def gaussian_bits(*, sigma: float, sensitivity: float) -> float:
-    """The most bits that normal noise lets through about one document.
+    """The most bits about one document that can get through normal noise.
 
     All clipped latents lie within sensitivity / 2 of the origin, so the divergence from the noise alone is at most
-    (sensitivity / 2)^2 / (2 sigma^2) nats, and that bounds the mutual information whatever the texts.
+    (sensitivity / 2)^2 / (2 sigma^2) nats. This bounds the mutual information for any texts.
 
     >>> round(gaussian_bits(sigma=0.05394, sensitivity=1.0))
     62
@@ -116,14 +117,14 @@ def gaussian_bits(*, sigma: float, sensitivity: float) -> float:
 
 
 def given(epsilon: float | None) -> float:
-    """The budget, which must not be missing."""
+    """The budget; raises BadParameter if it is missing."""
     if epsilon is None:
         raise BadParameter("epsilon must be given, got none. Pass epsilon, such as 10; smaller is more private.")
     return epsilon
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse a budget that the mechanisms are not made for.
+    """Refuse an epsilon outside the range of the mechanisms.
 
     Raises:
         BadParameter: epsilon is not in [0.01, 100000].
@@ -140,7 +141,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse a delta that normal noise cannot have.
+    """Refuse a delta outside the range of the Gaussian mechanism.
 
     Raises:
         BadParameter: delta is not in [1e-15, 0.5].
@@ -158,14 +159,31 @@ def check_delta(delta: float) -> None:
         raise BadParameter(f"delta must be at most {most:g}, got {delta}. Keep it below 1 / the number of documents.")
 
 
-def _least(falling: Callable[[float], float], asked: float, *, low: float, high: float) -> float:
-    """The least x, rounded up by at most 1e-12 of itself, at which a falling function is not above the value asked for.
+def check_delta_for(delta: float, *, texts: int, whose: str, remedy: str) -> None:
+    """Refuse a delta that is not below 1 / (number of texts): 1 / N would allow publishing one whole text at random.
 
     Args:
-        falling: never rises with x.
-        asked: a value that it falls to.
-        low: where it is above that.
-        high: greater than low; where to look first.
+        delta: of one text.
+        texts: all of them, or people times the most texts of one person.
+        whose: the texts in words, such as "10 texts".
+        remedy: what to do, with `{delta}` where a delta that is small enough goes.
+
+    Raises:
+        BadParameter: delta is too large.
+    """
+    if exactly(delta) * texts >= 1:
+        smaller = remedy.format(delta=f"{0.1 / texts:.0e}")
+        raise BadParameter(f"delta must be below 1 / {texts} for {whose}, got {delta:g}. {smaller}")
+
+
+def _least(falling: Callable[[float], float], asked: float, *, low: float, high: float) -> float:
+    """The least x at which a falling function is at most `asked`, rounded up by a relative error of at most 1e-12.
+
+    Args:
+        falling: a function that never rises with x.
+        asked: the value it must fall to.
+        low: a point where it is above that value.
+        high: greater than low; the first point to try.
     """
     while falling(high) > asked:
         low, high = high, 2 * high
@@ -179,7 +197,7 @@ def _least(falling: Callable[[float], float], asked: float, *, low: float, high:
 
 
 def _log_delta(sigma: float, epsilon: float) -> float:
-    """log delta at sensitivity 1; minus infinity where a float cannot tell it from 0."""
+    """log delta at sensitivity 1; minus infinity if a float cannot distinguish delta from 0."""
     first = float(log_ndtr(1 / (2 * sigma) - epsilon * sigma))
     second = epsilon + float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma))
     return first + math.log(-math.expm1(second - first)) if second < first else -math.inf

@@ -1,4 +1,4 @@
-"""Bound a latent, and say how far apart two of its kind can lie.
+"""Clipping: bound a latent, and state how far apart two clipped latents can be.
 
 | clip                     | L1 sensitivity | L2 sensitivity |
 |--------------------------|----------------|----------------|
@@ -6,9 +6,9 @@
 | by L2 norm, radius C     | 2 C sqrt(n)    | 2 C            |
 | by L1 norm, radius C     | 2 C            | 2 C            |
 
-n is the number of entries of one document. A sensitivity is never rounded down, and a clipped latent never
-lies outside its bound, not by a rounding error either. A row with NaN or infinite entries is clipped like any
-other: what a text does to the encoder must not show in the path it takes.
+n is the number of entries of one document. A sensitivity is never rounded down, and a clipped latent never exceeds its
+bound, not even by a rounding error. A row with NaN or infinite entries is clipped like any other: the path that a text
+takes must not reveal how the encoder reacted to it.
 """
 
 import math
@@ -22,15 +22,15 @@ from dpbart.errors import BadParameter
 
 Floats = npt.NDArray[np.float64]
 
-# Norms are computed with a relative error below 1e-12 (n < 10^7, float64); the ball is made smaller by more.
+# Norms have a relative error below 1e-12 (n < 10^7, float64); the ball is shrunk by more than that.
 _INSIDE = 1 - 1e-9
-# Two roundings of a product are at most 2^-52 of it, relatively.
+# Two roundings of a product have a relative error of at most 2^-52.
 _ROUND_UP = 1 + 2.0**-50
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The farthest two clipped latents can lie apart, in the L1 and the L2 norm."""
+    """The largest distance between two clipped latents, in the L1 and the L2 norm."""
 
     l1: float
     l2: float
@@ -43,29 +43,31 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a clip guarantees about one document of so many entries.
+    """What a clip guarantees about one document.
 
     Attributes:
-        clip: how it is clipped, such as "value:0.1".
-        entries: of one document.
-        sensitivity: how far apart two documents can lie.
+        clip: the name of the clip, such as "value:0.1".
+        bound: the largest absolute value of an entry.
+        entries: the number of entries of one document.
+        sensitivity: the largest distance between two documents.
     """
 
     clip: str
+    bound: float
     entries: int
     sensitivity: Sensitivity
 
 
 @dataclass(frozen=True, eq=False)
 class Clipped:
-    """A bounded latent, with the farthest two of its kind can lie apart. Made by a `Clip`.
+    """A bounded latent with its sensitivity. Made by a `Clip`.
 
     Attributes:
-        values: the latent; first dimension the batch, the rest one document.
+        values: the latent; the first dimension is the batch, the rest is one document.
         l1: L1 sensitivity of one document.
         l2: L2 sensitivity of one document.
-        bound: the largest absolute value an entry can have.
-        clip: how it was clipped, for the recipe, such as "value:0.1".
+        bound: the largest absolute value of an entry.
+        clip: the name of the clip for the recipe, such as "value:0.1".
     """
 
     values: Floats  # (batch, ...)
@@ -77,19 +79,19 @@ class Clipped:
     def __post_init__(self) -> None:
         _check_shape(self.values)
         _ = self.sensitivity
-        # The values are private: the message says nothing of them.
+        # The values are private, so the message does not show them.
         if not bool(np.all(np.abs(self.values) <= self.bound)):
             raise BadParameter(f"clipped values must be within {self.bound:g}, got one outside. Use ByValue or ByNorm.")
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """The distances, without the data."""
+        """The sensitivity, without the data."""
         return Sensitivity(self.l1, self.l2)
 
     @property
     def bounds(self) -> Bounds:
         """What the clip guarantees, without the data."""
-        return Bounds(self.clip, math.prod(self.values.shape[1:]), self.sensitivity)
+        return Bounds(self.clip, self.bound, math.prod(self.values.shape[1:]), self.sensitivity)
 
 
 class Clip(Protocol):
@@ -101,10 +103,10 @@ class Clip(Protocol):
 
     @property
     def bound(self) -> float:
-        """The largest absolute value an entry can have."""
+        """The largest absolute value of an entry."""
 
     def sensitivity(self, entries: int) -> Sensitivity:
-        """How far apart two documents of so many entries can lie."""
+        """The largest distance between two documents with this number of entries."""
 
     def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
         """The latent (batch, ...), bounded."""
@@ -112,7 +114,7 @@ class Clip(Protocol):
 
 @dataclass(frozen=True)
 class ByValue:
-    """Each entry into [-bound, bound] (DP-BART).
+    """Clips each entry into [-bound, bound] (DP-BART).
 
     >>> round(ByValue(0.1).sensitivity(entries=3640).l2, 6)
     12.066483
@@ -131,7 +133,7 @@ class ByValue:
         return f"value:{self.bound:.12g}"
 
     def sensitivity(self, entries: int) -> Sensitivity:
-        """How far apart two documents of so many entries can lie."""
+        """The largest distance between two documents with this number of entries."""
         _check_entries(entries)
         return Sensitivity(
             l1=2 * self.bound * entries * _ROUND_UP,
@@ -139,7 +141,7 @@ class ByValue:
         )
 
     def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
-        """The latent (batch, ...), bounded; NaN becomes 0 and an infinity the bound of its sign."""
+        """The latent (batch, ...), clipped; NaN becomes 0, and an infinity becomes the bound with its sign."""
         _check_shape(latent)
         known = np.nan_to_num(latent.astype(np.float64), nan=0.0, posinf=self.bound, neginf=-self.bound)
         values = np.clip(known, -self.bound, self.bound)  # (batch, ...)
@@ -149,7 +151,7 @@ class ByValue:
 
 @dataclass(frozen=True)
 class ByNorm:
-    """Each document into the ball of radius `bound` in the L2 (order 2, ADePT) or the L1 norm (order 1).
+    """Clips each document into the ball of radius `bound` in the L2 (order 2, ADePT) or the L1 norm (order 1).
 
     >>> ByNorm(5.0).clip(np.array([[30.0, 40.0]])).values.round(6)
     array([[3., 4.]])
@@ -171,13 +173,13 @@ class ByNorm:
         return f"l{self.order}:{self.bound:.12g}"
 
     def sensitivity(self, entries: int) -> Sensitivity:
-        """How far apart two documents of so many entries can lie."""
+        """The largest distance between two documents with this number of entries."""
         _check_entries(entries)
         across = 2 * self.bound  # exact: a power of two times a float
         return Sensitivity(l1=across if self.order == 1 else across * math.sqrt(entries) * _ROUND_UP, l2=across)
 
     def clip(self, latent: npt.NDArray[np.floating]) -> Clipped:
-        """The latent (batch, ...), shrunk into the ball; NaN counts as 0, an infinity as the largest float."""
+        """The latent (batch, ...), scaled into the ball; NaN counts as 0, an infinity as the largest float."""
         _check_shape(latent)
         entries = math.prod(latent.shape[1:])
         rows = np.nan_to_num(latent.astype(np.float64), nan=0.0).reshape(len(latent), entries)  # (batch, entries)
@@ -187,7 +189,7 @@ class ByNorm:
 
 
 def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:
-    """Shrink the rows that are longer than the radius; leave the others."""
+    """Scale rows with a norm above the radius down to it; leave the others unchanged."""
     peak = np.abs(rows).max(axis=1, keepdims=True)  # (batch, 1)
     # The largest entry is divided out first: squares of large entries would overflow.
     unit = rows / np.where(peak > 0, peak, 1.0)  # (batch, entries), within [-1, 1]
@@ -195,7 +197,7 @@ def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:
         length = np.sqrt(np.square(unit).sum(axis=1, keepdims=True))  # (batch, 1), 0 or in [1, sqrt n]
     else:
         length = np.abs(unit).sum(axis=1, keepdims=True)
-    reach = radius / np.maximum(length, 1.0)  # (batch, 1): the peak at which the row just fits
+    reach = radius / np.maximum(length, 1.0)  # (batch, 1): the largest peak with which the row fits into the ball
     return np.where(peak > reach, unit * reach, rows)
 
 

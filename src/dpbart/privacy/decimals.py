@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation
 
-# A budget has at most 17 digits and a count far fewer than 30, so nothing is ever rounded. If it were, this raises.
+# A budget has at most 17 digits and a count far fewer than 30, so nothing is ever rounded. Rounding raises an error.
 EXACT = Context(prec=150, traps=[Inexact, InvalidOperation])
 
 
 def exactly(value: float) -> Decimal:
-    """The decimal that a person wrote, not the nearest binary fraction.
+    """The decimal as the user wrote it, not the nearest binary fraction.
 
     >>> exactly(0.1) * 10 == 1
     True
@@ -18,7 +18,7 @@ def exactly(value: float) -> Decimal:
 
 
 def written(value: Decimal) -> str:
-    """A decimal as people write it: no exponent unless it is very small, no trailing zeros.
+    """A decimal for people: no exponent unless it is very small, no trailing zeros.
 
     >>> [written(Decimal(each)) for each in ("1E+3", "0.10", "1e-05", "Infinity")]
     ['1000', '0.1', '0.00001', 'infinite']
@@ -39,5 +39,5 @@ def times(value: Decimal, count: int) -> Decimal:
 
 
 def minus(first: Decimal, second: Decimal) -> Decimal:
-    """What is left of a budget, exactly, and never below 0."""
+    """What is left of a budget, exactly; never below 0."""
     return max(EXACT.subtract(first, second), Decimal(0)) if first.is_finite() else first

@@ -1,4 +1,4 @@
-"""What one use of a mechanism spends: all that composition needs to know about it."""
+"""What one use of a mechanism spends, in the form that composition needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Event:
 
     Attributes:
         mechanism: its name, as in `dpbart.privacy.mechanisms.MECHANISMS`.
-        epsilon: infinite where nothing is promised.
+        epsilon: infinite if nothing is promised.
         delta: at least 0.
-        parameter: what exact composition needs beyond epsilon and delta, if anything; each mechanism says what it is.
+        parameter: what exact composition needs in addition, if anything; each mechanism defines its own.
     """
 
     mechanism: str

@@ -1,7 +1,7 @@
 """The public facts of one channel.
 
-The card, `card verify`, resume, the ledger, `dpbart noise` and the experiments read this record and nothing else. A
-mechanism writes it, and every private value carries it.
+The card, `card verify`, resume, the ledger, `dpbart noise` and the experiments read only this record. A mechanism
+creates it, and every private value carries it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Figure = float | int | str
 
 @dataclass(frozen=True)
 class Facts:
-    """What a channel promises, how, and how much of a text can pass.
+    """What a channel guarantees, how, and how much information about a text can get through.
 
     Attributes:
-        guarantee: what holds for each text.
+        guarantee: of each text.
         mechanism: its name.
         proof: why the guarantee holds, in words.
-        figures: what is bounded and how much is randomised, as the mechanism's own card check reads it.
+        figures: the bounds and the amount of randomness, as the mechanism's card check reads them.
         lines: the same for people: a heading and a sentence each.
-        sampler: how the randomness is drawn.
-        entropy: where its bits come from.
-        bits: that can pass about one text, at most.
-        right_of_two: how often the best guesser names the true one of two equally likely texts, at most (0.5: blind).
+        sampler: how the randomness is sampled.
+        entropy: the source of the random bits.
+        bits: the most bits about one text that can get through.
+        right_of_two: how often an attacker picks the right one of two equally likely texts, at most (0.5 is chance).
         event: what one text spends.
-        recipe: all of it in one line, such as "mech:gaussian|eps:250|delta:1e-05|clip:value:0.1".
+        recipe: everything in one line, such as "mech:gaussian|eps:250|delta:1e-05|clip:value:0.1".
     """
 
     guarantee: Guarantee
@@ -51,7 +51,7 @@ class Facts:
     recipe: str
 
     def replayed(self) -> Facts:
-        """The same channel with its randomness from a seed: whoever has the seed can undo it."""
+        """The same channel with randomness from a seed, which anybody who has the seed can undo."""
         if not self.guarantee.private:
             return self
         return replace(
@@ -66,15 +66,15 @@ class Facts:
         )
 
     def noted(self, recipe: str) -> Facts:
-        """The same facts with more in the recipe, whose mark of no privacy stays at its end."""
+        """The same facts with an addition to the recipe. A NOT PRIVATE mark stays at its end."""
         mark = NOT_PRIVATE if self.recipe.endswith(NOT_PRIVATE) else ""
         return replace(self, recipe=f"{self.recipe.removesuffix(mark)}|{recipe}{mark}")
 
     def right_of_many(self, *, candidates_log2: int) -> float:
-        """How often a guesser names the true one of 2^k equally likely texts, at most.
+        """How often an attacker picks the right one of 2^k equally likely texts, at most.
 
-        The smaller of two bounds: from the guarantee, exp(epsilon) / 2^k + delta; and from the bits that pass, by
-        Fano's inequality, (bits + 1) / k.
+        The smaller of two bounds: from the guarantee, exp(epsilon) / 2^k + delta; and from the bits that get through,
+        by Fano's inequality, (bits + 1) / k.
         """
         epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
         from_guarantee = math.exp(min(0.0, epsilon - candidates_log2 * math.log(2))) + delta
@@ -82,7 +82,7 @@ class Facts:
 
 
 def guess_of_two(guarantee: Guarantee) -> float:
-    """How often a guesser is right about two texts, from the guarantee alone.
+    """How often an attacker picks the right one of two texts, at most, from the guarantee alone.
 
     exp(epsilon) / (1 + exp(epsilon)), plus delta / (1 + exp(epsilon)).
     """

@@ -1,4 +1,4 @@
-"""What a release promises."""
+"""The guarantee of a release: epsilon and delta."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Guarantee:
     Pr[M(x) in S] <= exp(epsilon) Pr[M(y) in S] + delta.
 
     Attributes:
-        epsilon: greater than 0; infinite where nothing is promised.
+        epsilon: greater than 0; infinite if nothing is promised.
         delta: at least 0 and less than 1; 0 is pure differential privacy.
 
     >>> print(Guarantee(epsilon=250, delta=1e-5))
@@ -27,7 +27,7 @@ class Guarantee:
     delta: float
 
     def __post_init__(self) -> None:
-        # `not ... >` and not `... <=`: a NaN fails it too.
+        # `not ... >` instead of `... <=`, so that a NaN is refused too.
         if not self.epsilon > 0:
             raise BadParameter(f"epsilon must be greater than 0, got {self.epsilon}.")
         if not 0 <= self.delta < 1:
@@ -35,7 +35,7 @@ class Guarantee:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised at all."""
+        """Whether anything is promised."""
         return math.isfinite(self.epsilon)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The seal: a value that is safe to decode, and the facts that say why."""
+"""The type of private values: safe to decode, with the facts that say why."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SEAL = object()
 class Private(Generic[Values]):
     """A value that went through a mechanism. A decoder accepts nothing else.
 
-    Only mechanisms make one, by `seal`. The constructor refuses everybody else, so that nothing is called private by
+    Only mechanisms create one, with `seal`. The constructor refuses all other callers, so nothing is marked private by
     accident. To test without noise, use the mechanism "none".
 
     Attributes:
-        values: a noised latent (batch, ...), or one code for each text.
-        facts: of the channel it went through.
+        values: a noised latent (batch, ...), or one code per text.
+        facts: the facts of the channel that the values went through.
     """
 
     values: Values
@@ -33,18 +33,20 @@ class Private(Generic[Values]):
 
     def __post_init__(self, key: object) -> None:
         if key is not _SEAL:
-            raise BadParameter("a Private value must be made by a mechanism, got a call. Use its privatize().")
+            raise BadParameter(
+                "a Private value must be made by a mechanism, not by calling the class. Use its privatize()."
+            )
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds for each text of the batch."""
+        """The guarantee of each text in the batch."""
         return self.facts.guarantee
 
     def post_processed(self, values: Other, *, recipe: str) -> Private[Other]:
-        """The same promise for other values, which must be made from these values and public data alone."""
+        """The same guarantee for other values, which must be computed from these values and public data only."""
         return Private(values, self.facts.noted(recipe), key=_SEAL)
 
 
 def seal(values: Values, facts: Facts) -> Private[Values]:
-    """Call a value private. Only for mechanisms, in the line after the randomness is drawn (a test holds that)."""
+    """Mark a value as private. Only mechanisms may call this, after drawing the randomness (a test checks that)."""
     return Private(values, facts, key=_SEAL)

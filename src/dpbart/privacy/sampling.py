@@ -1,15 +1,15 @@
 """Random noise on a grid, drawn exactly.
 
-Floating-point noise leaks through its low bits (Mironov 2012), so noise here is a whole number of grid steps:
-continuous noise, rounded to the nearest step. It is drawn by inversion with lazily drawn bits:
+Floating-point noise leaks through its low bits (Mironov 2012). So noise here is a whole number of grid steps:
+continuous noise, rounded to the nearest step. It is sampled by inversion, with bits drawn as needed:
 
 1. A fair coin is the sign. A uniform U in [0, 1) stands for the tail probability Pr[|X| >= x] of the unit noise X.
    With tail(x) that probability, the noise is j steps long if and only if
    tail((j + 1/2) grid / scale) <= U < tail((j - 1/2) grid / scale).
-2. The first b bits m of U say that U lies in [m, m + 1) / 2^b. If that whole interval lies in one such cell, the
-   further bits do not matter, and the draw is decided. Floats see this at once for nearly every draw: both ends
-   of the interval are inverted, with a margin far wider than any float error, and fall into the same cell.
-3. If not, 64 more bits are drawn and the interval is compared with the edges in exact arithmetic, until it lies in
+2. The first b bits m of U place U in [m, m + 1) / 2^b. If that whole interval lies in one such cell, the remaining
+   bits do not matter, and the draw is decided. Floats suffice for nearly every draw: both ends of the interval are
+   inverted, with a margin far wider than any float error, and fall into the same cell.
+3. Otherwise 64 more bits are drawn, and the interval is compared with the edges in exact arithmetic, until it lies in
    one cell.
 
 So the noise has exactly the distribution of round(scale X / grid). For a value on the grid, value + rounded noise =
@@ -32,10 +32,10 @@ from dpbart.errors import BadParameter
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
-# Added to a quantile, relatively and absolutely, before a float may decide. The error of a quantile is below 1e-15
-# in the same sense: scipy's own (tested against mpmath from tail 2^-63 to 1), and the rounding of m / 2^63 to a float.
+# Relative and absolute margin on a quantile before a float may decide. The error of a quantile is below 1e-15 in the
+# same sense: scipy's own error (tested against mpmath from tail 2^-63 to 1) plus the rounding of m / 2^63 to a float.
 _MARGIN = 1e-12
-# Bits of precision beyond those drawn. Half of them are counted as doubt, far more than the error of a tail.
+# Bits of precision beyond those drawn. Half of them count as uncertain, far more than the error of a tail.
 _GUARD = 64
 
 
@@ -44,14 +44,14 @@ class Entropy(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether nobody else can know the bits."""
+        """Whether the bits are unknown to everybody else."""
 
     def words(self, count: int) -> Words:
-        """So many fresh, independent, uniform 64-bit words."""
+        """`count` fresh, independent, uniform 64-bit words."""
 
 
 class SystemEntropy:
-    """Random bits of the operating system. It has no state: nothing to fork, pickle, seed or save."""
+    """Random bits from the operating system. It has no state, so nothing can be forked, pickled, seeded or saved."""
 
     @property
     def private(self) -> bool:
@@ -59,15 +59,15 @@ class SystemEntropy:
         return True
 
     def words(self, count: int) -> Words:
-        """So many fresh words."""
+        """`count` fresh words."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class ReplaySeed:
-    """NOT PRIVATE: the same bits for the same seed, to test and to replay.
+    """NOT PRIVATE: the same bits for the same seed, for tests and replays.
 
-    Whoever knows or guesses the seed subtracts the noise and has the latent. Every latent made with it says
-    NOT PRIVATE, whatever the mechanism.
+    Anybody who knows or guesses the seed can subtract the noise and recover the latent. Every latent made with it is
+    marked NOT PRIVATE, whatever the mechanism.
     """
 
     def __init__(self, seed: int) -> None:
@@ -80,7 +80,7 @@ class ReplaySeed:
         return False
 
     def words(self, count: int) -> Words:
-        """The next words of this seed; they depend on the calls made before."""
+        """The next words for this seed; they depend on the earlier calls."""
         stream = hashlib.shake_256(f"dpbart replay {self.number} {self._calls}".encode())
         self._calls += 1
         return np.frombuffer(stream.digest(8 * count), dtype="<u8").astype(np.uint64)
@@ -113,7 +113,7 @@ class LaplaceLaw:
 
     def quantile(self, tail: Floats) -> Floats:
         """The x with Pr[|X| >= x] = tail."""
-        with np.errstate(divide="ignore"):  # log 0: the tail goes on for ever
+        with np.errstate(divide="ignore"):  # log 0: the tail is infinite
             return -np.log(tail)
 
     def tail(self, x: mpmath.mpf) -> mpmath.mpf:
@@ -122,16 +122,16 @@ class LaplaceLaw:
 
 
 def grid_for(*, scale: float, typical: float) -> float:
-    """The grid that noise and latent are put on: a power of two.
+    """The grid for noise and latent: a power of two.
 
-    At most scale / 1024, so that rounding the noise loses nothing (its variance grows by 10^-7). At most typical /
-    256, so that under strong noise the latent is not flattened to 0. But no finer than scale / 2^32 asks for, where
-    the latent is far below what any sum over entries could recover: this keeps the noise below 2^39 steps for 50
-    scales, in the range of int64 and of exact float64, and the float path of `draw_rounded` sharp enough to decide.
+    It is at most scale / 1024, so that rounding the noise costs nothing (its variance grows by 10^-7). It is at most
+    typical / 256, so that strong noise does not round the latent to 0. But it is no finer than scale / 2^32: there, the
+    latent is far too small for any sum over entries to recover. This limit keeps 50 scales of noise below 2^39 steps,
+    which fits int64 and exact float64, and keeps the float path of `draw_rounded` precise enough to decide.
 
     Args:
         scale: of the noise.
-        typical: mean absolute entry of the most spread-out latent that the clip lets through.
+        typical: mean absolute entry of the most spread-out latent that the clip allows.
 
     >>> grid_for(scale=1.0, typical=1.0) == 1 / 1024
     True
@@ -148,15 +148,15 @@ def grid_for(*, scale: float, typical: float) -> float:
 def draw_rounded(
     law: Law, *, scale: float, grid: float, count: int, entropy: Entropy, _bits: int = 63
 ) -> npt.NDArray[np.int64]:
-    """Independent draws of round(scale X / grid), X following the law: exactly, see the module.
+    """Independent, exact draws of round(scale X / grid), where X follows the law (see the module's docstring).
 
     Args:
         law: of the noise, at unit scale.
         scale: of the noise; greater than 0.
         grid: a power of two, at least scale * 50 / 2^53.
-        count: how many.
-        entropy: where the bits come from; a word a draw, rarely more.
-        _bits: of a word that floats may decide on; tests lower it to have more draws decided exactly.
+        count: number of draws.
+        entropy: the source of random bits; one word per draw, rarely more.
+        _bits: bits of a word that floats may decide on; tests lower it so that more draws are decided exactly.
 
     Returns:
         The draws in units of the grid.
@@ -178,8 +178,8 @@ def draw_rounded(
 
 
 def _decide(law: Law, start: int, bits: int, *, scale: float, grid: float, entropy: Entropy) -> int:
-    """Draw further bits of U until it lies in one cell, and return that cell, in exact arithmetic."""
-    context = mpmath.MPContext()  # its own: another thread may set the precision of the shared one
+    """Draw more bits of U until it lies in one cell, in exact arithmetic, and return that cell."""
+    context = mpmath.MPContext()  # not the shared one: another thread may change its precision
     while True:
         start = start << 64 | int(entropy.words(1)[0])
         bits += 64
@@ -192,13 +192,13 @@ def _decide(law: Law, start: int, bits: int, *, scale: float, grid: float, entro
 
 
 def _find_cell(law: Law, start: int, bits: int, *, guess: int, step: mpmath.mpf) -> int | None:
-    """The cell that holds the whole of [start, start + 1) / 2^bits, or None where an edge may cut it."""
+    """The cell that contains all of [start, start + 1) / 2^bits, or None if an edge may cut the interval."""
     context = step.context
     low, high = context.ldexp(start, -bits), context.ldexp(start + 1, -bits)
     # Relative errors: 2^-prec each for the argument and the tail, the first times at most x^2 < 2 bits.
     doubt = context.ldexp(1, _GUARD // 2 - context.prec)
     steps = guess
-    farthest = 2 + (guess + float(1 / step)) * _MARGIN  # a float guess is no farther off
+    farthest = 2 + (guess + float(1 / step)) * _MARGIN  # the largest error of a float guess
     while abs(steps - guess) <= farthest:
         outer = law.tail((2 * steps + 1) * step / 2)
         inner = law.tail((2 * steps - 1) * step / 2) if steps > 0 else context.mpf(2)  # U < 1: never cut

@@ -1,4 +1,4 @@
-"""What a run charges, and to whom: within the run alone, or in a ledger that knows earlier ones."""
+"""What a run charges, and to whom: for this run only, or in a ledger that also knows earlier runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
-from dpbart.errors import BadParameter, BudgetExceeded
+from dpbart.errors import BudgetExceeded
 from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
+from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.card.card import PersonFacts
 from dpbart.privacy.decimals import written
 from dpbart.rewrite.people import People
@@ -19,15 +20,15 @@ from dpbart.rewrite.people import People
 
 @dataclass(frozen=True)
 class Account:
-    """The charge of one text, and the people who give them.
+    """The charge per text, and the people who are charged.
 
     Attributes:
         release: what one text spends.
-        people: how to tell them apart; None where each text is taken for a person of its own.
-        texts: how many each person gives in this run; empty without `people`.
+        people: how rows are assigned to people; None if each text counts as a separate person.
+        texts: the number of texts of each person in this run; empty without `people`.
         budget: the most epsilon that a person may have spent after this run.
-        ledger: where it is recorded, if anywhere.
-        run: the name of this run there.
+        ledger: where spending is recorded, if anywhere.
+        run: the name of this run in the ledger.
     """
 
     release: Release
@@ -47,15 +48,15 @@ class Account:
         rows: int | None,
         budget: Decimal | None,
         ledger: Path | None,
-        unfinished: bool = False,
+        resuming: bool = False,
     ) -> Account:
-        """An account that can pay for the whole run, as far as can be seen now; an unfinished one has paid a part.
+        """An account that, as far as is known now, can pay for the whole run. A resumed run has already paid a part.
 
-        The ledger comes last: what is refused without it makes no new one.
+        The ledger is opened last, so that a refused run does not create one.
 
         Raises:
-            BudgetExceeded: It cannot; nothing is recorded.
-            BadParameter: delta is too large for so many people, or rows where they are not told apart.
+            BudgetExceeded: A person lacks budget; nothing is recorded.
+            BadParameter: delta is too large for this number of people (or of rows, if people are not identified).
         """
         account = cls(release, people, texts, budget, None, run=secrets.token_hex(8))
         if rows is not None:
@@ -65,7 +66,7 @@ class Account:
             return account
         opened = Ledger(ledger, create=True)
         try:
-            if not unfinished:
+            if not resuming:
                 opened.check(release, texts, budget=budget)
         except BaseException:
             opened.close()
@@ -77,8 +78,8 @@ class Account:
             return
         person, count = Counter(self.texts).most_common(1)[0]
         raise BudgetExceeded(
-            f"{person!r} has {count} texts here, which need epsilon {written(self.composed.epsilon)} together; "
-            f"--person-budget is {written(self.budget)}. Lower --epsilon, or join them with --join-documents."
+            f"{person!r} has {count} texts, which together need epsilon {written(self.composed.epsilon)}; "
+            f"--person-budget is {written(self.budget)}. Lower --epsilon, or join the texts with --join-documents."
         )
 
     @property
@@ -88,38 +89,30 @@ class Account:
 
     @property
     def composed(self) -> Composed:
-        """What this run promises to the person with the most texts."""
+        """The guarantee of this run for the person with the most texts."""
         return compose({self.release: self.most_texts})
 
     def check_delta(self, *, rows: int) -> None:
-        """delta of a person must be below 1 / N: at 1 / N, publishing all of one person at random would be allowed."""
-        delta, people = self.composed.delta, len(self.texts) or rows
-        if delta * people < 1:
-            return
-        if self.people is None:
-            whom, each = f"{rows} for {rows} texts", ""
-        else:
-            whom = f"{people * self.most_texts} for {people} people with up to {self.most_texts} texts each"
-            each = " for one text"
-        one = float(self.release.delta)
-        raise BadParameter(
-            f"delta must be below 1 / {whom}, got {one:g}{each}. Pass --delta {0.1 / (people * self.most_texts):.0e}."
-        )
+        """A person's delta must be below 1 / N: delta = 1 / N would allow publishing a random person's texts."""
+        people, most = len(self.texts) or rows, self.most_texts
+        whose = f"{rows} texts" if self.people is None else f"{people} people with up to {most} texts each"
+        delta = float(self.release.delta)
+        check_delta_for(delta, texts=people * most, whose=whose, remedy="Pass --delta {delta}.")
 
     def begin(self, *, mechanism: str, model: str) -> None:
-        """Write the run into the ledger, before its first text; a run that goes on is there already."""
+        """Enter the run in the ledger before its first text. A resumed run is already there."""
         if self.ledger is not None:
             self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release))
 
     def recorded(self) -> tuple[int, int]:
-        """Rows of this run that the ledger had recorded before its last transaction, and after it."""
+        """How many rows of this run the ledger had recorded before its last transaction, and after it."""
         return (0, 0) if self.ledger is None else self.ledger.recorded(self.run)
 
     def record(self, people: Mapping[str, int], *, before: int, upto: int) -> None:
-        """Record rows and their people, before any of their texts leaves the process.
+        """Record rows and their people, before any of the texts leaves the process.
 
         Raises:
-            BudgetExceeded: Somebody has too little left: another run has spent it in the meantime.
+            BudgetExceeded: A person lacks budget, because another run has spent it in the meantime.
         """
         if self.ledger is not None:
             self.ledger.record(self.run, people, before=before, upto=upto, budget=self.budget)
@@ -129,14 +122,14 @@ class Account:
             self.ledger.close()
 
     def facts(self, *, rows: int) -> PersonFacts:
-        """The card's lines about people."""
+        """The card's facts about people."""
         composed = self.composed
         return PersonFacts(
-            named_by="none: each text is taken for a person of its own" if self.people is None else self.people.column,
+            named_by="none: each text counts as a separate person" if self.people is None else self.people.column,
             people=len(self.texts) or rows,
             most_texts=self.most_texts,
             guarantee=composed.guarantee,
             composition=composed.rule,
             budget=None if self.budget is None else float(self.budget),
-            ledger="none: earlier releases are not known" if self.ledger is None else f"recorded as run {self.run}",
+            ledger="none: earlier releases are unknown" if self.ledger is None else f"recorded as run {self.run}",
         )

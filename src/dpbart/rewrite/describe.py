@@ -1,4 +1,4 @@
-"""The card of a run, from what was asked for and what was done."""
+"""The card of a run, made from the request and the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy")
 
 
 def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
-    """The card of a run that wrote so many rows by a recipe."""
+    """The card of a finished run."""
     labels, release = job.request.policy, job.account.release
     return Card(
         guarantee=Guarantee(float(release.epsilon), float(release.delta)),
@@ -43,14 +43,14 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
 
 
 def run_facts(
-    *, drawn: int, seconds: float, settings: RunSettings, output: str | None, engine: str, refused: int
+    *, rewritten: int, seconds: float, settings: RunSettings, output: str | None, engine: str, refused: int
 ) -> RunFacts:
-    """The facts of a run that rewrote so many texts in so many seconds; `output` is the hash of its file."""
+    """The card's facts about the run itself; `output` is the SHA-256 of the output file."""
     return RunFacts(
         engine=engine,
         refused=refused,
         seconds=round(seconds, 3),
-        rows_per_second=round(drawn / max(seconds, 1e-9), 3),
+        rows_per_second=round(rewritten / max(seconds, 1e-9), 3),
         versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         settings_sha256=hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
         output_sha256=output,
@@ -58,7 +58,7 @@ def run_facts(
 
 
 def run_settings(job: Job) -> RunSettings:
-    """All that must not change when a run is resumed. The engine may change, and so may the budget of people."""
+    """Everything that must be the same when a run is resumed. The engine and the person budget may change."""
     request, described = job.request, job.described
     return {
         "text column": request.text_column,

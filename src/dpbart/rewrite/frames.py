@@ -1,7 +1,7 @@
-"""Hooks for data that is already in memory: a pandas frame, and batches as Hugging Face `datasets` hands them out.
+"""Rewriting of data in memory: a pandas frame, or batches from Hugging Face `datasets`.
 
-Each call releases the texts it is given: rewriting the same frame twice spends twice. There is no ledger and no card
-here; for those, use a file and `dpbart rewrite`.
+Each call releases the texts it is given: rewriting the same frame twice spends the budget twice. There is no ledger
+and no card here. For those, use a file and `dpbart rewrite`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.calibration import check_delta_for
 from dpbart.rewrite.rewriter import Rewriter
 
 if TYPE_CHECKING:
@@ -19,17 +20,17 @@ Columns = Mapping[str, Sequence[object]]
 
 
 def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: str = "text") -> pandas.DataFrame:
-    """A new frame with the texts rewritten; index and other columns stay as they are.
+    """A new frame with the texts rewritten; the index and the other columns stay the same.
 
     rewrite_frame(frame, Rewriter.load(epsilon=2500), text_column="review")
 
     Args:
-        frame: is not changed; a missing text is an empty one, and takes the same path.
-        rewriter: whose guarantee holds for each text.
-        text_column: that holds the texts.
+        frame: is not changed; a missing text counts as an empty one and is rewritten like any other.
+        rewriter: its guarantee holds for each text.
+        text_column: the column with the texts.
 
     Raises:
-        BadParameter: There is no such column, or it holds something else than texts; or delta is not below 1 / rows.
+        BadParameter: There is no such column, it holds something other than texts, or delta is not below 1 / rows.
     """
     texts = _texts(frame[text_column].tolist() if text_column in frame.columns else None, text_column)
     _check_delta(rewriter, rows=len(texts))
@@ -37,11 +38,11 @@ def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: s
 
 
 def batch_function(rewriter: Rewriter, *, text_column: str = "text") -> Callable[[Columns], dict[str, list[str]]]:
-    """A function for `map(batched=True)` of Hugging Face `datasets`, which gives new texts for a batch of columns.
+    """A function for `map(batched=True)` of Hugging Face `datasets`: it returns new texts for a batch of columns.
 
     dataset.map(batch_function(Rewriter.load(epsilon=2500)), batched=True, load_from_cache_file=False)
 
-    `datasets` keeps what comes out on disk. Choose delta below 1 / rows: a batch does not know how many there are.
+    `datasets` stores the result on disk. Choose delta below 1 / rows: a batch does not know the number of rows.
     """
 
     def rewrite(columns: Columns) -> dict[str, list[str]]:
@@ -54,16 +55,13 @@ def batch_function(rewriter: Rewriter, *, text_column: str = "text") -> Callable
 def _texts(values: Sequence[object] | None, column: str) -> list[str]:
     if values is None:
         raise BadParameter(f"there is no column {column!r}. Pass text_column.")
-    # A missing text is None, or in pandas a value that is not equal to itself.
+    # A missing text is None or, in pandas, a NaN, which is not equal to itself.
     texts = ["" if value is None or value != value else value for value in values]
     if not all(isinstance(text, str) for text in texts):
-        raise BadParameter(f"column {column!r} must hold texts, got something else. Convert it first.")
+        raise BadParameter(f"column {column!r} must hold texts, got other values. Convert them to strings first.")
     return [str(text) for text in texts]
 
 
 def _check_delta(rewriter: Rewriter, *, rows: int) -> None:
     delta = rewriter.facts.guarantee.delta
-    if delta * rows >= 1:
-        raise BadParameter(
-            f"delta must be below 1 / {rows} for {rows} texts, got {delta:g}. Load with delta={0.1 / rows:.0e}."
-        )
+    check_delta_for(delta, texts=rows, whose=f"{rows} texts", remedy="Load with delta={delta}.")

@@ -1,4 +1,4 @@
-"""A whole file: refuse first what can be refused, then rewrite batch by batch, then write card and output."""
+"""Rewrite a whole file: check everything first, then rewrite batch by batch, then write the card and the output."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from itertools import islice
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.budget.composition import Release
-from dpbart.privacy.card.card import Card, RunFacts, pages_beside
+from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
 from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe, run_facts, run_settings
 from dpbart.rewrite.durable.commit import Releases
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
-from dpbart.rewrite.durable.unfinished import Touched, Work, check_unfinished, open_work, touched
+from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfinished, open_run, stamp_of
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
-from dpbart.rewrite.joined import Joined, one_label_a_person
+from dpbart.rewrite.joined import Joined, one_label_per_person
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
@@ -38,24 +38,24 @@ _WRITTEN_AT_ONCE = 1024  # rows
 
 @dataclass(frozen=True)
 class Job:
-    """A request whose files have been checked, and what rewrites them."""
+    """A request with its files checked, ready to run."""
 
     request: Request
     described: Described
     table: Table
     columns: tuple[str, ...]  # of the output
-    rows: int | None  # of the output; None: standard input, which is read only once
+    rows: int | None  # of the output; None for standard input, which can be read only once
     output: AbstractContextManager[Writer]
     account: Account
-    documents: Mapping[str, int]  # of each person in the input
-    seen: Touched | None  # the input as it was when it was checked
-    unfinished: bool = False  # whether there is a run to resume
+    documents: Mapping[str, int]  # per person, in the input
+    seen: Stamp | None  # the stamp of the input when it was checked
+    resuming: bool = False  # whether there is a run to resume
 
     def run(self, engine: Engine) -> Card:
-        """Rewrite every row, in order; the output appears whole, at the end, after its card.
+        """Rewrite every row, in order. The complete output appears at the end, after its card.
 
         Args:
-            engine: its workers have the rewriter that the job was planned for.
+            engine: runs the rewriter that the job was planned for.
         """
         try:
             return self._run_to_stream(engine) if self.request.target == STANDARD else self._run_to_file(engine)
@@ -63,7 +63,7 @@ class Job:
             self.account.close()
 
     def _run_to_stream(self, engine: Engine) -> Card:
-        """Texts leave with every batch, so each is recorded before it is written; there is nothing to resume."""
+        """Each batch is recorded and then written at once, so there is nothing to resume."""
         source, done, recipe, began = self._source(), 0, "", time.monotonic()
         self._begin()
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
@@ -74,43 +74,44 @@ class Job:
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
         seconds, settings = time.monotonic() - began, run_settings(self)
-        run = run_facts(drawn=done, seconds=seconds, settings=settings, output=None, engine=engine.name, refused=0)
+        run = run_facts(rewritten=done, seconds=seconds, settings=settings, output=None, engine=engine.name, refused=0)
         return self._finished(rows=done, recipe=recipe, run=run)
 
     def _run_to_file(self, engine: Engine) -> Card:
-        with open_work(
+        with open_run(
             self.request.target,
             self.request.source,
             run_settings(self),
             run=self.account.run,
-            resume=self.unfinished,
+            resume=self.resuming,
             overwrite=self.request.overwrite,
             seen=self.seen,
-        ) as work:
-            job = replace(self, account=replace(self.account, run=work.run))
+        ) as unfinished:
+            job = replace(self, account=replace(self.account, run=unfinished.run))
             job._begin()
-            began, start = time.monotonic(), work.parts.rows
+            began, start = time.monotonic(), unfinished.saved.rows
             try:
-                job._fill_parts(engine, work)
-                card = job._write_output(work, engine.name, work.parts.rows - start, time.monotonic() - began)
+                job._rewrite_rows(engine, unfinished)
+                rewritten, seconds = unfinished.saved.rows - start, time.monotonic() - began
+                card = job._write_output(unfinished, engine.name, rewritten, seconds)
             except BaseException as error:
-                # If nothing was recorded or saved, or it cannot be resumed, nothing is left behind. Ask the folder, not
-                # `work.parts`: a signal may come just after a part got its name.
-                saved = Parts(work.folder).rows
+                # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
+                # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
+                saved = SavedTexts(unfinished.folder).rows
                 if not (saved or job.account.recorded()[1]) or self.request.source == STANDARD:
-                    work.remove()
+                    unfinished.remove()
                 elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
                     raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
-            work.remove()
+            unfinished.remove()
             return card
 
     def _begin(self) -> None:
         self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
 
-    def _fill_parts(self, engine: Engine, work: Work) -> None:
-        source, releases, recipe = self._source(), Releases(self.account, work), work.parts.recipe
-        labels, entropy, start = self.request.policy, self.described.entropy, work.parts.rows
+    def _rewrite_rows(self, engine: Engine, unfinished: UnfinishedRun) -> None:
+        source, releases, recipe = self._source(), Releases(self.account, unfinished), unfinished.saved.recipe
+        labels, entropy, start = self.request.policy, self.described.entropy, unfinished.saved.rows
         with (
             asked_to_stop() as stop,
             progress("Rewriting", total=self.rows, unit="texts", start=start) as bar,
@@ -122,19 +123,19 @@ class Job:
                 releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
                 if stop():
-                    releases.make_safe(recipe=recipe)
-                    raise Stopped(_how_to_resume(work.parts.rows, self.rows, self.request))
-            releases.make_safe(recipe=recipe)
+                    releases.save(recipe=recipe)
+                    raise Stopped(_how_to_resume(unfinished.saved.rows, self.rows, self.request))
+            releases.save(recipe=recipe)
 
     def _checked(self, rewriting: Rewriting) -> Sequence[str]:
-        """New texts, made by the channel that was planned and paid for. Those of a replay say what they are."""
+        """The new texts, if they went through the planned channel. Texts of a replay are marked as not private."""
         if rewriting.facts != self.described.facts:
-            raise BadParameter("a job must run with the rewriter that it was planned for. Plan it again.")
+            raise BadParameter("a job must run with the rewriter it was planned for, got another one. Plan it again.")
         replayed = self.described.replay_seed is not None
         return [NOT_PRIVATE_STAMP + text for text in rewriting.texts] if replayed else rewriting.texts
 
     def _batches(self, source: Table | Joined, *, done: int) -> Iterator[Batch]:
-        """The batches after the rows that are done."""
+        """The batches that are still to be rewritten."""
         for batch in source.batches(self.described.batch_size):
             if batch.first <= done:
                 continue
@@ -142,33 +143,33 @@ class Job:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
             yield batch
 
-    def _write_output(self, work: Work, engine: str, drawn: int, seconds: float) -> Card:
-        """All rows of the input, the new texts in place of the old ones."""
-        work.check_input()
-        new, labels = work.parts.read(), self.request.policy
+    def _write_output(self, unfinished: UnfinishedRun, engine: str, rewritten: int, seconds: float) -> Card:
+        """Write all rows of the input, with the new texts in place of the old ones."""
+        unfinished.check_input()
+        new, labels = unfinished.saved.read(), self.request.policy
         with self.output as writer:
-            for batch in self._rows_again(work):
+            for batch in self._rows_again(unfinished):
                 texts, new_labels = zip(*islice(new, len(batch)), strict=True)
                 released = batch.with_texts(texts)
                 writer.write(released if labels is None else labels.with_labels(released, new_labels, self.table))
-            work.check_input(again=True)
+            unfinished.check_input(again=True)
             run = run_facts(
-                drawn=drawn,
+                rewritten=rewritten,
                 seconds=seconds,
                 settings=run_settings(self),
                 output=writer.finish(),
                 engine=engine,
-                refused=work.refused,
+                refused=unfinished.refused,
             )
-            return self._finished(rows=work.parts.rows, recipe=work.parts.recipe, run=run)
+            return self._finished(rows=unfinished.saved.rows, recipe=unfinished.saved.recipe, run=run)
 
-    def _rows_again(self, work: Work) -> Iterator[Batch]:
-        """The input once more; standard input has nothing but texts, and those are all new."""
+    def _rows_again(self, unfinished: UnfinishedRun) -> Iterator[Batch]:
+        """The rows of the input, read again. Standard input has only texts, which are replaced, so it is not needed."""
         if self.request.source != STANDARD:
             yield from self._source().batches(_WRITTEN_AT_ONCE)
             return
-        for first in range(1, work.parts.rows + 1, _WRITTEN_AT_ONCE):
-            count = min(_WRITTEN_AT_ONCE, work.parts.rows + 1 - first)
+        for first in range(1, unfinished.saved.rows + 1, _WRITTEN_AT_ONCE):
+            count = min(_WRITTEN_AT_ONCE, unfinished.saved.rows + 1 - first)
             yield Rows(first, self.request.text_column, [{self.request.text_column: ""}] * count)
 
     def _finished(self, *, rows: int, recipe: str, run: RunFacts) -> Card:
@@ -176,7 +177,7 @@ class Job:
             raise BadTable("standard input has no rows. Give at least one line.")
         card, request = describe(self, recipe=recipe, rows=rows, run=run), self.request
         if request.card_file is not None:
-            # Before the output takes its name: no output ever lacks its card.
+            # Before the output is renamed into place: no output ever lacks its card.
             card.write(request.card_file, None if request.sign_key is None else read_private_key(request.sign_key))
         return card
 
@@ -189,9 +190,9 @@ class Job:
         people = self.request.people
         if not self.request.join_documents or people is None:
             return self.table
-        beside = tuple(column for column in self.columns if column != self.request.text_column)
+        others = tuple(column for column in self.columns if column != self.request.text_column)
         typed = format_of(self.request.target).typed
-        return Joined(self.table, people, self.documents, beside, self.described.reads, typed)
+        return Joined(self.table, people, self.documents, others, self.described.reads, typed)
 
 
 def rewrite_file(
@@ -202,55 +203,51 @@ def rewrite_file(
     workers: int | None = None,
     address: str | None = None,
 ) -> Card:
-    """Rewrite a file: check everything, then rewrite, record and save batch by batch, then write card and output.
+    """Rewrite a file: check everything, rewrite and save batch by batch, then write the card and the output.
 
     rewrite_file(Request(Path("notes.csv"), Path("private.csv")), Settings(epsilon=2500))
 
     Args:
-        request: which file, and how its columns and people are treated.
-        settings: which model, and under which budget.
+        request: which file, and how to treat its columns and people.
+        settings: which model, and its privacy budget.
         engine: "local" or "ray".
-        workers: processes or Ray actors; what is worth it by default.
-        address: of a Ray cluster.
+        workers: number of processes or Ray actors; chosen by the number of rows if left out.
+        address: the address of a Ray cluster.
 
     Returns:
         The privacy card, which is also written next to the output.
 
     Raises:
-        DpbartError: of the family in `dpbart.errors`; what was saved by then is resumed with `Request(resume=True)`.
+        DpbartError: see `dpbart.errors`. If texts were saved by then, `Request(resume=True)` continues the run.
     """
-    choose_engine(engine, settings, workers=workers or 1, address=address)  # refuses what makes no sense
+    choose_engine(
+        engine, settings, workers=workers or 1, address=address
+    )  # refuse bad arguments before reading the input
     job = plan(request, settings.described)
     return job.run(choose_engine(engine, settings, workers=workers, rows=job.rows, address=address))
 
 
 def plan(request: Request, described: Described) -> Job:
-    """Check the input, all of it, and the output's place; refuse what cannot end well before anything is written.
+    """Check the whole input and the output's path, and refuse anything that would fail before writing anything.
 
     Args:
-        request: what is asked for.
-        described: what will rewrite it. No weights are needed yet.
+        request: what to do.
+        described: the rewriter that will do it. No weights are loaded yet.
     """
     if request.sign_key is not None:
-        read_private_key(request.sign_key)  # a key that cannot sign is refused before the work, not after it
-    seen = touched(request.source)
-    table = open_table(request.source, text_column=request.text_column)
-    people, labels = request.people, request.policy
-    if labels is not None:
-        table.require(labels.column, option="--label-column")
-        labels.check(table)
-    if people is not None:
-        table.require(people.column, option=people.option)
-    unfinished = request.target != STANDARD and check_unfinished(
+        read_private_key(request.sign_key)  # refuse a key that cannot sign now, not after hours of work
+    seen = stamp_of(request.source)
+    table, people, labels = _open_table(request), request.people, request.policy
+    resuming = request.target != STANDARD and check_unfinished(
         request.target, resume=request.resume, overwrite=request.overwrite
     )
-    # What stands in the place of the output of an unfinished run, or of its card, is that run's own.
-    replaceable = request.overwrite or unfinished
+    # An output or card at the path of an unfinished run was written by that run, so it may be replaced.
+    replaceable = request.overwrite or resuming
     _check_card_place(request, overwrite=replaceable)
     columns = _columns(request, table)
     writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
-        visitors = [*visitors, one_label_a_person(people, labels.column)]
+        visitors = [*visitors, one_label_per_person(people, labels.column)]
     # One pass over the input: it counts rows and people, and refuses any row that cannot be read, joined or written.
     documents = Counter[str]() if people is None else people.count(table, *visitors)
     texts, rows = documents, table.visit(*visitors) if people is None else documents.total()
@@ -263,19 +260,30 @@ def plan(request: Request, described: Described) -> Job:
         rows=rows,
         budget=None if request.person_budget is None else exactly(request.person_budget),
         ledger=request.ledger,
-        unfinished=unfinished,
+        resuming=resuming,
     )
-    return Job(request, described, table, columns, rows, writer, account, documents, seen, unfinished)
+    return Job(request, described, table, columns, rows, writer, account, documents, seen, resuming)
+
+
+def _open_table(request: Request) -> Table:
+    """The input, with every column that the request names."""
+    table = open_table(request.source, text_column=request.text_column)
+    if request.policy is not None:
+        table.require(request.policy.column, option="--label-column")
+        request.policy.check(table)
+    if request.people is not None:
+        table.require(request.people.column, option=request.people.option)
+    return table
 
 
 def _release(described: Described, request: Request) -> Release:
-    """What one text spends, together with its label. A replayed label promises nothing, like a replayed text."""
+    """What one text and its label spend together."""
     label = None if request.policy is None else request.policy.event
     return Release((described.facts.event,) if label is None else (described.facts.event, label))
 
 
 def _columns(request: Request, table: Table) -> tuple[str, ...]:
-    """Those of the output: a joined document keeps the person and, unless dropped, the label."""
+    """The columns of the output. A joined document keeps the person and, unless dropped, the label."""
     dropped = {request.label_column} if request.labels == "drop" else set()
     joined = {request.person_column, request.text_column, request.label_column}
     kept = joined if request.join_documents else set(table.columns)
@@ -295,11 +303,12 @@ def _check_card_place(request: Request, *, overwrite: bool) -> None:
         return
     if file.suffix != ".json":
         raise BadTable(
-            f"the card {str(file)!r} must end in .json; the pages to read are written next to it, as .txt and .html."
+            f"the card must be a .json file, got {str(file)!r}. "
+            "The pages for people are written next to it as .txt and .html."
         )
     if not file.parent.is_dir():
-        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Make it first.")
-    for part in (file, *pages_beside(file)):
+        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Create it first.")
+    for part in (file, *pages_next_to(file)):
         if part.resolve() in (request.source.resolve(), request.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
         if part.is_dir() or (part.exists() and not overwrite):

@@ -1,8 +1,8 @@
-"""All texts of a person as one document, under one epsilon (the paper's second way).
+"""All texts of a person joined into one document, under one epsilon (the paper's second method).
 
-The rows of a person may stand anywhere in the file, the file may be larger than memory, and private text does not
-belong in a temporary file. So the input is read several times, for some thousands of people each time; and since a
-model reads the first tokens of a document only, no more than their characters are kept.
+The rows of a person may be anywhere in the file, the file may be larger than memory, and private text must not go into
+a temporary file. So the input is read several times, each time for some thousands of people. A model reads only the
+first tokens of a document, so only that many characters are kept.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dpbart.tables.formats.format import Visitor
 from dpbart.tables.table import Table
 
 PEOPLE_AT_ONCE = 50_000
-CHARACTERS_A_TOKEN = 64  # more than the tokens of any text we know of need; what lies beyond is never read
+CHARACTERS_A_TOKEN = 64  # more than any known text needs; the model never reads what comes after
 
 _READ_AT_ONCE = 1024  # rows
 
 
 @dataclass
 class _Document:
-    """What is known of a person so far."""
+    """One person's document, as far as it has been read."""
 
-    left: int  # texts to come
-    room: int  # characters
+    left: int  # texts still to come
+    room: int  # characters still needed
     texts: list[str] = field(default_factory=list)
-    values: dict[str, object] = field(default_factory=dict)  # of their first row
+    values: dict[str, object] = field(default_factory=dict)  # from the person's first row
 
     def add(self, text: str) -> None:
         self.left -= 1
@@ -45,12 +45,12 @@ class Joined:
     """The people of a table, one document each, in the order of their first texts.
 
     Attributes:
-        table: that has the texts.
-        people: how to tell them apart.
-        texts: how many each has, in the order of their first.
-        columns: beside the text that a document keeps; a person's first row gives their values.
-        length: tokens that are read of a document.
-        typed: whether values are kept as Arrow has them, for Parquet; otherwise as JSON has them.
+        table: the input.
+        people: how rows are assigned to people.
+        texts: the number of texts of each person, in the order of their first texts.
+        columns: the other columns that a document keeps; their values come from the person's first row.
+        length: the number of tokens that the model reads of a document.
+        typed: whether values keep their Arrow types, for Parquet; otherwise they are as in JSON.
     """
 
     table: Table
@@ -65,7 +65,7 @@ class Joined:
         return self._order[batch.first - 1 : batch.first - 1 + len(batch)]
 
     def batches(self, size: int) -> Iterator[Rows]:
-        """The documents, so many at a time."""
+        """The documents, `size` at a time."""
         first = 1
         documents = self._documents()
         while some := list(islice(documents, size)):
@@ -85,7 +85,7 @@ class Joined:
                 yield {**each.values, self.table.text_column: " ".join(each.texts)}
 
     def _fill(self, group: Mapping[str, _Document]) -> None:
-        """Read the file as far as texts of the group are to come."""
+        """Read the file until all texts of the group have been found."""
         left = sum(each.left for each in group.values())
         for batch in self.table.batches(_READ_AT_ONCE):
             if left == 0:
@@ -104,10 +104,10 @@ class Joined:
                 left -= 1
 
 
-def one_label_a_person(people: People, column: str) -> Visitor:
-    """A visitor of a table that refuses a person with two labels: a joined document has only one.
+def one_label_per_person(people: People, column: str) -> Visitor:
+    """A table visitor that refuses a person with two labels, since a joined document has only one.
 
-    It raises BadTable with the row number of the second label, and nothing of its content.
+    It raises BadTable with the row number of the second label, without its content.
     """
     labels: dict[str, object] = {}
 
@@ -115,8 +115,8 @@ def one_label_a_person(people: People, column: str) -> Visitor:
         for row, (person, label) in enumerate(zip(people.of(batch), batch.column(column), strict=True), batch.first):
             if labels.setdefault(person, label) != label:
                 raise BadTable(
-                    f"row {row} has another label than an earlier row of the same person, but joined documents have "
-                    "one label a person. Pass --labels drop, or give each person one label."
+                    f"row {row} has a different label than an earlier row of the same person, but a joined document "
+                    "has one label. Pass --labels drop, or give each person one label."
                 )
 
     return see

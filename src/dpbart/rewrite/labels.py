@@ -1,4 +1,4 @@
-"""What happens to the labels: dropped, public, or randomised."""
+"""The label policies: drop, publish or randomise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpbart.tables.table import Table
 
 POLICIES = "drop, public or randomize:EPSILON"
 _RANDOMIZE = "randomize:"
-_OUTSIDE = -1  # the number of a label that is not in the set
+_OUTSIDE = -1  # stands for a label that is not in the set
 
 
 @dataclass(frozen=True)
@@ -25,42 +25,44 @@ class Labels:
     column: str
     policy: str
     response: Response | None = None
-    labels: tuple[str, ...] = ()  # that a randomised one can be; public
+    labels: tuple[str, ...] = ()  # the public set that a randomised label is chosen from
 
     @classmethod
     def of(cls, column: str, policy: str, label_set: tuple[str, ...]) -> Labels:
         """Read a policy such as "public" or "randomize:2".
 
         Raises:
-            BadParameter: It is not one of the three, or a label set is there without need, or missing.
+            BadParameter: It is not one of the three policies, or a label set is missing, or given but not needed.
         """
         if policy.startswith(_RANDOMIZE):
             try:
                 epsilon = float(policy.removeprefix(_RANDOMIZE))
             except ValueError:
-                raise BadParameter(f"labels must be {POLICIES}, got {policy!r}. Pass randomize:2, say.") from None
+                raise BadParameter(
+                    f"labels must be {POLICIES}, got {policy!r}. Pass, for example, randomize:2."
+                ) from None
             if not label_set:
                 raise BadParameter(
-                    "randomised labels need the set of labels, and it must not come from the private column. "
-                    "Pass --label-set a,b,c, or --label-file FILE with one public label a line."
+                    "randomised labels need a set of labels that does not come from the private column. "
+                    "Pass --label-set a,b,c, or --label-file FILE with one public label per line."
                 )
             if len(label_set) < 2 or len(set(label_set)) != len(label_set):
-                raise BadParameter(f"labels must be at least two, all different, got {len(label_set)}.")
+                raise BadParameter(f"a label set must have at least two labels, all different, got {len(label_set)}.")
             return cls(column, policy, Response(epsilon, len(label_set)), label_set)
         if policy not in ("drop", "public"):
             raise BadParameter(f"labels must be {POLICIES}, got {policy!r}.")
         if label_set:
-            raise BadParameter("a set of labels is for randomised ones. Pass --labels randomize:EPSILON with it.")
+            raise BadParameter("a label set is only for randomised labels. Pass --labels randomize:EPSILON with it.")
         return cls(column, policy)
 
     @property
     def epsilon(self) -> float:
-        """What a label spends beside its text."""
+        """The epsilon that a label spends in addition to its text."""
         return 0.0 if self.response is None else self.response.epsilon
 
     @property
     def event(self) -> Event | None:
-        """What a label spends, as composition reads it."""
+        """What a label spends, in the form that composition needs; None if it spends nothing."""
         return None if self.response is None else self.response.facts.event
 
     @property
@@ -69,15 +71,15 @@ class Labels:
         if self.policy == "drop":
             return f"dropped: column '{self.column}' is not in the output"
         if self.response is None:
-            return f"public: column '{self.column}' is released as it is, without protection"
+            return f"public: column '{self.column}' is released unchanged, without protection"
         among = ", ".join(self.labels[:20]) + (", ..." if len(self.labels) > 20 else "")
         return (
             f"randomised: column '{self.column}' by {len(self.labels)}-ary randomised response, epsilon "
-            f"{self.epsilon:.10g} of the guarantee; the set of labels was given: {among}"
+            f"{self.epsilon:.10g} of the guarantee; the public label set is: {among}"
         )
 
     def randomized(self, batch: Batch, entropy: Entropy) -> list[str] | None:
-        """New labels for a batch; None where they stay as they are. A label outside the set becomes any of them."""
+        """New labels for a batch, or None if they are not randomised. A label outside the set becomes a random one."""
         if self.response is None:
             return None
         numbers = {label: number for number, label in enumerate(self.labels)}
@@ -86,12 +88,12 @@ class Labels:
         )
         return [self.labels[number] for number in private.values]
 
-    def with_labels(self, batch: Batch, drawn: Sequence[str | None], table: Table) -> Batch:
-        """A batch with randomised labels, in the type of the column."""
+    def with_labels(self, batch: Batch, labels: Sequence[str | None], table: Table) -> Batch:
+        """The batch with its randomised labels, in the type of the column."""
         if self.response is None:
             return batch
         written = dict(zip(self.labels, table.values(self.labels, self.column), strict=True))
-        return batch.with_column(self.column, [written[label] for label in drawn if label is not None])
+        return batch.with_column(self.column, [written[label] for label in labels if label is not None])
 
     def check(self, table: Table) -> None:
         """Refuse labels that the type of the column cannot hold, before anything is written."""
@@ -106,13 +108,15 @@ def read_label_set(text: str | None, file: Path | None) -> tuple[str, ...]:
     ('good', 'bad')
     """
     if text is not None and file is not None:
-        raise BadParameter("the labels must come from one place. Pass --label-set or --label-file.")
+        raise BadParameter("the label set must come from one place. Pass either --label-set or --label-file.")
     if file is None:
         return () if text is None else tuple(each.strip() for each in text.split(","))
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise BadTable(f"the labels {str(file)!r} cannot be read. Give a UTF-8 file with one label a line.") from None
+        raise BadTable(
+            f"the label file {str(file)!r} cannot be read. Give a UTF-8 file with one label per line."
+        ) from None
     return tuple(line.strip() for line in lines if line.strip())
 
 

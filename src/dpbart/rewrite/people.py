@@ -1,7 +1,7 @@
-"""Who a row belongs to: the column that names people, or, where each text stands for itself, the texts.
+"""Whose row it is: a column holds an id for each person or, if every text counts separately, for each text.
 
-An id is compared as a word: 7, 7.0 and "7" are one person, and so are "anna" and " anna ". Whoever is taken for one
-person though they are two is protected more than promised, and never less.
+Ids are compared as text: 7, 7.0 and "7" are one person, and so are "anna" and " anna ". If two people are counted as
+one, they are protected more than promised, never less.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dpbart.tables.table import Table
 
 MISSING_POLICIES = ("refuse", "own")
 
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # SQLite cannot look for the first, nor hold the others
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # SQLite cannot search for NUL, nor store lone surrogates
 
 
 @dataclass(frozen=True)
 class People:
-    """How to tell people apart.
+    """How rows are assigned to people.
 
     Attributes:
-        column: that holds their ids.
-        option: of the command line that names it.
-        missing: what a row without an id is: refused, or a person of their own.
+        column: the column with their ids.
+        option: the command-line option that names the column.
+        missing: what to do with a row without an id: "refuse" it, or count it as a person of its "own".
     """
 
     column: str
@@ -41,18 +41,18 @@ class People:
             raise BadParameter(f"missing person must be one of {', '.join(MISSING_POLICIES)}, got {self.missing!r}.")
 
     def of(self, batch: Batch) -> list[str]:
-        """The id of each row's person.
+        """The person id of each row.
 
         Raises:
-            BadTable: A row has no id, and that is to be refused.
+            BadTable: A row has no id, and such rows are refused.
         """
         ids = [_id(value) for value in batch.column(self.column)]
         return [each or self._nobody(number) for number, each in enumerate(ids, start=batch.first)]
 
     def count(self, table: Table, *visitors: Visitor) -> Counter[str]:
-        """The number of texts of each person, in the order of first appearance; about 100 bytes of memory per person.
+        """The number of texts of each person, in the order of their first texts. Takes about 100 bytes per person.
 
-        Other visitors see the same batches first, so that a file is read once for all of them.
+        Other visitors see each batch first, so the file is read once for all of them.
         """
         texts: Counter[str] = Counter()
         table.visit(*visitors, lambda batch: texts.update(self.of(batch)))
@@ -62,13 +62,13 @@ class People:
         if self.missing == "own":
             return f"(no id, row {row})"
         raise BadTable(
-            f"row {row} has no id in column {self.column!r}. Give it one, or pass --missing-person own "
-            "to count each such row as a person of their own."
+            f"row {row} has no id in column {self.column!r}. Add one, or pass --missing-person own "
+            "to count each such row as a separate person."
         )
 
 
 def _id(value: object) -> str:
-    """A value as an id; empty where there is none.
+    """A value as an id; empty if the value is missing.
 
     >>> [_id(value) for value in (7, 7.0, " 7 ", None, float("nan"), True)]
     ['7', '7', '7', '', '', 'true']

@@ -1,7 +1,7 @@
 """The pipeline: text ─► model.encode ─► channel.send ─► PRIVATE ─► model.decode ─► text.
 
-Everything before the channel may look at the text. Everything after it is post-processing. There is no other way
-through.
+Everything before the channel may read the text. Everything after it is post-processing of private values. There is no
+other path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpbart.rewrite.settings import Settings
 
 @dataclass(frozen=True)
 class Rewriting:
-    """New texts, the facts of the channel that each went through, and how they were made."""
+    """New texts, the facts of the channel that each text went through, and the recipe."""
 
     texts: tuple[str, ...]
     facts: Facts
@@ -30,7 +30,7 @@ class Rewriting:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What holds for each text."""
+        """The guarantee of each text."""
         return self.facts.guarantee
 
 
@@ -59,17 +59,17 @@ class Rewriter:
         batch_size: int = 32,
         replay_seed: int | None = None,
     ) -> Rewriter:
-        """A rewriter of a model given by name, directory or hub id. `Settings` explains the arguments.
+        """Load a model by name, directory or hub id. `Settings` explains the arguments.
 
         Raises:
-            BadParameter: a budget or setting outside its range.
-            NotPrepared: no such model, or not a complete one.
+            BadParameter: A budget or setting is outside its range.
+            NotPrepared: There is no such model, or it is incomplete.
         """
         return cls.of(Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed))
 
     @classmethod
     def of(cls, settings: Settings) -> Rewriter:
-        """The rewriter of these settings, its model loaded."""
+        """Load the rewriter that these settings describe."""
         bundle, channel, entropy = settings.bundle, settings.channel, settings.described.entropy
         model = bundle.family.load(
             bundle, channel, length=settings.tokens, beams=settings.beams, entropy=settings.described.entropy
@@ -82,7 +82,7 @@ class Rewriter:
         return self.channel.facts if self.entropy.private else self.channel.facts.replayed()
 
     def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        """New texts for old, in order. Each is a release of its own: rewriting a text twice spends twice."""
+        """Rewrite texts, in order. Each is a separate release: rewriting a text twice spends its budget twice."""
         if isinstance(texts, str):
             raise BadParameter("texts must be a list of strings, got one string. Pass [text].")
         written: list[str] = []

@@ -1,4 +1,4 @@
-"""Which model rewrites, under which budget: everything that can be known before any weights are loaded."""
+"""The model and its privacy budget: everything that is known before any weights are loaded."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy
 
 @dataclass(frozen=True)
 class Described:
-    """What a rewriter is, without its weights. Plans, cards, resumed runs and ledgers read this.
+    """A rewriter without its weights. Plans, cards, resumed runs and ledgers use this.
 
     Attributes:
-        facts: of its channel, as this run uses it.
-        model: what a card says about its model.
+        facts: the facts of the channel as this run uses it.
+        model: the card's entry about the model.
         files: a hash of the model's files other than its weights.
-        reads: tokens of a text that are read.
-        batch_size: texts in a step.
-        replay_seed: None where the randomness comes from the operating system.
+        reads: the number of tokens that the model reads of a text.
+        batch_size: texts per batch.
+        replay_seed: None if the randomness comes from the operating system.
     """
 
     facts: Facts
@@ -40,23 +40,23 @@ class Described:
 
     @property
     def entropy(self) -> Entropy:
-        """Where a process that works for this run draws its random bits."""
+        """The source of random bits for each process of this run."""
         return SystemEntropy() if self.replay_seed is None else ReplaySeed(self.replay_seed)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A model by name, and how it rewrites. Plain values: it travels to workers, which load the model themselves.
+    """A model by name, and how it rewrites. Only plain values are sent to workers, which load the model themselves.
 
     Attributes:
         model: a bundled name such as "mini-pr-plus", a directory, or a hub id such as "facebook/bart-base".
-        epsilon: the privacy budget of one text; left out only with the mechanism "none".
-        delta: the slack of the guarantee; choose it below 1 / (number of texts).
-        mechanism: "gaussian", "laplace" or "none" (NOT PRIVATE); the model's own by default.
-        length: tokens of a text; the model's own by default.
-        beams: width of the decoder's search; the model's own by default.
-        batch_size: texts in a step.
-        replay_seed: NOT PRIVATE: randomness from this seed, to test and to replay.
+        epsilon: the privacy budget of one text; may be left out only with the mechanism "none".
+        delta: the slack in the guarantee; choose it below 1 / (number of texts). Pure mechanisms do not use it.
+        mechanism: "response", "gaussian", "laplace" or "none" (NOT PRIVATE); the model's default if left out.
+        length: tokens written per text; the model's default if left out.
+        beams: the width of the decoder's search; the model's default if left out.
+        batch_size: texts per batch.
+        replay_seed: NOT PRIVATE: takes the randomness from this seed, for tests and replays.
     """
 
     model: str = DEFAULT_MODEL
@@ -80,22 +80,22 @@ class Settings:
         check_delta(self.delta)
 
     def __reduce__(self) -> tuple[type[Settings], tuple[object, ...]]:
-        """Workers get the plain values, and find the rest again themselves."""
+        """Workers get the plain values and work out the rest themselves."""
         return Settings, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def bundle(self) -> Bundle:
-        """The model directory. Raises NotPrepared where there is none."""
+        """The model directory. Raises NotPrepared if there is none."""
         return Bundle.find(self.model)
 
     @property
     def tokens(self) -> int:
-        """Tokens of a text."""
+        """Tokens per text."""
         return self.bundle.facts.length if self.length is None else self.length
 
     @cached_property
     def channel(self) -> Channel[Any, Any]:
-        """What every text goes through."""
+        """The channel that every text goes through."""
         family = self.bundle.family
         mechanism = family.mechanisms[0] if self.mechanism is None else self.mechanism
         if mechanism not in family.mechanisms:
@@ -109,7 +109,7 @@ class Settings:
 
     @cached_property
     def described(self) -> Described:
-        """Everything a plan needs to know. Reads no weights but their hash."""
+        """Everything a plan needs. Hashes the weights, but does not load them."""
         facts, line = self.channel.facts, self.bundle.family.line(self.bundle, length=self.tokens, beams=self.beams)
         return Described(
             facts=facts if self.replay_seed is None else facts.replayed(),

@@ -8,10 +8,12 @@ from dataclasses import fields
 from dpbart.evaluate.classifiers.classifier import Classifier
 from dpbart.evaluate.classifiers.encoder import EncoderClassifier
 from dpbart.evaluate.classifiers.linear import LinearClassifier
+from dpbart.evaluate.classifiers.vectors import VectorsClassifier
 
 CLASSIFIERS: dict[str, type[Classifier]] = {
     "encoder": EncoderClassifier,
     "linear": LinearClassifier,
+    "vectors": VectorsClassifier,
 }
 
 

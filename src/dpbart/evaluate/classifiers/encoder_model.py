@@ -81,7 +81,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
     try:
         config = AutoConfig.from_pretrained(folder)
         model = AutoModel.from_pretrained(folder, dtype=torch.float32)
-        tokenizer = _tokenizer(folder)
+        tokenizer = load_tokenizer(folder)
     except Exception as error:  # offline, unknown, damaged: each has its own type
         raise NotPrepared(
             f"the encoder '{name}' could not be loaded ({type(error).__name__}). "
@@ -103,7 +103,8 @@ def _place(name: str) -> str:
     return str(BUNDLED / name) if name in bundled_names() else name
 
 
-def _tokenizer(folder: str) -> PreTrainedTokenizerFast:
+def load_tokenizer(folder: str) -> PreTrainedTokenizerFast:
+    """The tokenizer of a model directory or hub id. One of our own model directories has no tokenizer_config.json."""
     file = Path(folder) / "tokenizer.json"
     if not file.is_file() or (Path(folder) / "tokenizer_config.json").is_file():
         return AutoTokenizer.from_pretrained(folder)

@@ -11,6 +11,7 @@ from dpbart.errors import BadTable
 from dpbart.evaluate.data.splits import LabelledText
 from dpbart.evaluate.data.splitting import Preparation
 from dpbart.evaluate.data.tables import READ_AT_ONCE
+from dpbart.files import reason
 from dpbart.tables.table import open_table
 
 # Igamberdiev and Habernal 2023, as in their code: 4 and 5 stars against 1, 2 and 3; at most 20 words, split at white
@@ -79,6 +80,6 @@ def _lines(file: Path) -> Iterator[str]:
         with opened(file, "rt", encoding="utf-8", errors="replace", newline="\n") as lines:
             yield from lines
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise BadTable(f"'{file}' cannot be read: {error.strerror}.") from error
+        raise BadTable(f"'{file}' cannot be read: {reason(error)}.") from error
     except (OSError, EOFError, zlib.error) as error:  # gzip raises a different type for each kind of damage
         raise BadTable(f"'{file}' cannot be read to the end: it is damaged or cut off. Download it again.") from error

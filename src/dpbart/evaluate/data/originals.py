@@ -11,6 +11,7 @@ from typing import TextIO
 from dpbart.errors import BadTable
 from dpbart.evaluate.data.splits import SPLITS, LabelledText, SplitRow
 from dpbart.evaluate.data.tables import READ_AT_ONCE
+from dpbart.files import reason
 from dpbart.tables.table import open_table
 
 DRUGS_FILES = {"train": "drugsComTrain_raw.tsv", "test": "drugsComTest_raw.tsv"}
@@ -67,4 +68,4 @@ def _opened(file: Path) -> TextIO:
     try:
         return file.open(encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
-        raise BadTable(f"'{file}' cannot be read: {error.strerror}.") from error
+        raise BadTable(f"'{file}' cannot be read: {reason(error)}.") from error

@@ -41,6 +41,7 @@ class Classification:
         return {
             "f1_mean": statistics.fmean(f1),
             "f1_deviation": statistics.stdev(f1) if len(f1) > 1 else None,
+            "valid_f1": statistics.fmean(run["valid_f1"] for run in runs),
             "accuracy_mean": statistics.fmean(accuracy),
             "accuracy_deviation": statistics.stdev(accuracy) if len(accuracy) > 1 else None,
             "class_f1": json.dumps({name: statistics.fmean(run["class_f1"][name] for run in runs) for name in labels}),

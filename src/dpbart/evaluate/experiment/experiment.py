@@ -14,7 +14,7 @@ from dpbart.evaluate.data.loading import load_data
 from dpbart.evaluate.data.splits import LabelledTexts, Splits
 from dpbart.evaluate.experiment.cache import ResultCache, describe
 from dpbart.evaluate.experiment.classification import Classification, baselines
-from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan, Setting
 from dpbart.evaluate.experiment.results import Result, Sample, write_results
 from dpbart.evaluate.experiment.rewriting import RewrittenSplits, SplitRewriting
 from dpbart.progress import Bar, progress
@@ -39,11 +39,12 @@ class Experiment:
         """Read all data first, so that a wrong file is found before hours of work.
 
         Raises:
-            BadParameter: If engine, workers and address do not fit together.
+            BadParameter: If engine, workers and address do not fit together, or a model knows none of the mechanisms.
             BadTable: If a data set does not exist, or has other counts than the paper's.
         """
         workers = 1 if request.workers is None else request.workers
         choose_engine(request.engine, Settings(), workers=workers, address=request.address)  # refuses a bad one
+        _ = request.plan.pairs  # refuses models and mechanisms that do not fit
         data = {}
         for each in request.plan.data:
             whole = load_data(each.name, request.data_folder, allow_different=request.allow_different)
@@ -69,7 +70,7 @@ class Experiment:
     def _run_setting(self, setting: Setting, bar: Bar) -> None:
         data, source, cache = self.data[setting.data.name], "", ResultCache(self.request.out / "cells")
         choices = [each for each in self.request.plan.classifiers if each.scope.covers(setting)]
-        facts = _facts(setting, data, self.request.plan.beams)
+        facts = _facts(setting, data, self.request.plan)
         if setting.model is None:
             source = data.checksum
         else:
@@ -92,7 +93,7 @@ class Experiment:
                 self.results.append(replace(row, error=describe(error)))
 
 
-def _facts(setting: Setting, data: Splits, beams: int) -> Result:
+def _facts(setting: Setting, data: Splits, plan: Plan) -> Result:
     """What is known about a setting before any work."""
     return Result(
         data=setting.data.name,
@@ -106,7 +107,7 @@ def _facts(setting: Setting, data: Splits, beams: int) -> Result:
         model=setting.model,
         mechanism=setting.mechanism,
         epsilon=setting.epsilon,
-        beams=None if setting.model is None else beams,
+        beams=None if setting.model is None else plan.beams_of(setting.model),
         **baselines(data, setting.epsilon),
     )
 

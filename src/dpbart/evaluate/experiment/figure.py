@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
+from dpbart.evaluate.experiment.best import best_on_validation
 from dpbart.evaluate.experiment.report import system_of, with_short_names
 from dpbart.evaluate.experiment.results import Result
 from dpbart.files import whole_or_nothing
@@ -50,6 +51,7 @@ def panels(results: Sequence[Result], classifier: str | None = None) -> list[Pan
     Raises:
         BadParameter: If there is no such classifier, or it has no result on rewritten texts.
     """
+    results = [*results, *best_on_validation(results)]
     names = list(dict.fromkeys(each.classifier for each in results))
     chosen = names[0] if classifier is None and names else classifier
     if chosen not in names:

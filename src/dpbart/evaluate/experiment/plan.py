@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.evaluate.classifiers.classifier import Classifier
+from dpbart.models.bundle import Bundle
+from dpbart.models.code import CODE
+from dpbart.models.model import Family
 from dpbart.privacy.mechanisms import NonPrivate, known
 
 SETTINGS = ("original", "rewrite-no-dp", "rewrite-dp")
@@ -128,7 +132,7 @@ class Plan:
     mechanisms: tuple[MechanismChoice, ...]
     classifiers: tuple[ClassifierChoice, ...]
     length: int = 20  # tokens of a text that the model reads and writes
-    beams: int = 10
+    beams: int = 10  # width of the search; a code model does not search, and uses its own settings
     batch_size: int = 32
 
     def __post_init__(self) -> None:
@@ -149,23 +153,63 @@ class Plan:
             for name in set(each.scope.data + each.scope.models + each.scope.mechanisms) - known:
                 raise BadParameter(f"the classifier '{each.name}' names '{name}', which is not in the experiment.")
 
+    @cached_property
+    def families(self) -> dict[str, Family | None]:
+        """The family of each model; None if the model cannot be found."""
+        return {model: _family(model) for model in self.models}
+
+    @cached_property
+    def pairs(self) -> dict[str, tuple[MechanismChoice, ...]]:
+        """The mechanisms that each model runs with: those that its family knows.
+
+        A model that cannot be found is paired with all of them. Its settings fail when they are run, and the others
+        do not depend on them.
+
+        Raises:
+            BadParameter: If a model knows none of the mechanisms, or a mechanism has no model.
+        """
+        pairs = {
+            model: tuple(each for each in self.mechanisms if family is None or each.name in family.mechanisms)
+            for model, family in self.families.items()
+        }
+        for model, found in pairs.items():
+            if self.mechanisms and not found:
+                named = ", ".join(each.name for each in self.mechanisms)
+                raise BadParameter(f"'{model}' knows none of the experiment's mechanisms ({named}). Add one that fits.")
+        for each in self.mechanisms:
+            if not any(each in found for found in pairs.values()):
+                raise BadParameter(f"no model of the experiment knows the mechanism '{each.name}'. Add one that does.")
+        return pairs
+
     def settings(self) -> Iterator[Setting]:
-        """For each data set: the original, then each model from no noise to the most noise."""
+        """For each data set: the original, then each model from no noise to the most noise, by its own mechanisms."""
         for data in self.data:
             yield Setting(data)
-            for model in self.models:
-                if any(math.inf in each.epsilons for each in self.mechanisms):
+            for model, mechanisms in self.pairs.items():
+                if any(math.inf in each.epsilons for each in mechanisms):
                     yield Setting(data, model, NonPrivate.name, math.inf)
-                for mechanism in self.mechanisms:
+                for mechanism in mechanisms:
                     for epsilon in sorted(mechanism.epsilons, reverse=True):
                         if epsilon != math.inf:
                             yield Setting(data, model, mechanism.name, epsilon)
+
+    def beams_of(self, model: str) -> int | None:
+        """The width of a model's search. None for a code model, which does not search."""
+        return None if self.families[model] is CODE else self.beams
 
     def cells(self) -> int:
         """How many results are computed and cached: rewritings, and trainings of classifiers."""
         settings = list(self.settings())
         trainings = sum(each.trainings for each in self.classifiers for at in settings if each.scope.covers(at))
         return trainings + sum(setting.model is not None for setting in settings)
+
+
+def _family(model: str) -> Family | None:
+    """The family of a model; None if the model cannot be found."""
+    try:
+        return Bundle.find(model).family
+    except NotPrepared:
+        return None
 
 
 @dataclass(frozen=True)

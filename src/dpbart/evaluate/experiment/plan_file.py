@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from dpbart.errors import BadParameter
 from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier, settings_of
 from dpbart.evaluate.experiment.plan import ClassifierChoice, DataChoice, MechanismChoice, Plan, Scope
+from dpbart.files import reason
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,7 +41,7 @@ def read_plan(name: str) -> Plan:
         held = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadParameter(
-            f"no experiment at '{name}': {error.strerror}. Pass a TOML file, or one of {', '.join(preset_names())}."
+            f"no experiment at '{name}': {reason(error)}. Pass a TOML file, or one of {', '.join(preset_names())}."
         ) from error
     except ValueError as error:
         raise BadParameter(f"'{name}' is not TOML: {error}.") from error

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from dpbart.errors import BadParameter
+from dpbart.evaluate.experiment.best import BEST, best_on_validation
 from dpbart.evaluate.experiment.results import Result, Sample
 from dpbart.models.families import FAMILIES
 from dpbart.privacy.mechanisms import NonPrivate
@@ -53,12 +54,12 @@ class ResultTable:
 
 
 def paper_tables(results: Sequence[Result]) -> list[ResultTable]:
-    """One table for each data set and classifier, in the order of the results.
+    """One table for each data set and classifier, in the order of the results; then one for the best classifiers.
 
     Raises:
         BadParameter: If there are no results.
     """
-    results = with_short_names(results)
+    results = with_short_names([*results, *best_on_validation(results)])
     pairs = list(dict.fromkeys((each.data, each.classifier) for each in results))
     if not pairs:
         raise BadParameter("a table needs results, got none. Run the experiment first.")
@@ -115,6 +116,8 @@ def _notes(results: list[Result]) -> tuple[str, ...]:
         f"Trained on {first.train:,} and tuned on {first.valid:,} {texts}, tested on {first.test:,} original texts "
         f"with {first.classes} labels; macro F1{spread}.{labels}",
     ]
+    if first.classifier == BEST:
+        notes.append("Each figure is from the classifier with the highest F1 on the validation part of its setting.")
     if deltas:
         pure = dict.fromkeys(str(each.mechanism) for each in results if each.delta == 0 and each.epsilon != math.inf)
         zero = f" ({', '.join(pure)}: 0)" if pure else ""

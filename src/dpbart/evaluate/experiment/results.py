@@ -34,13 +34,14 @@ class Result:
     mechanism: str | None = None
     epsilon: float | None = None  # infinite: no noise; None: original texts
     delta: float | None = None
-    beams: int | None = None  # None: original texts
+    beams: int | None = None  # None: original texts, or a model that does not search
     bleu: float | None = None  # of the rewritten train split
     bleu_signature: str | None = None
     content_words: float | None = None  # share that was kept
     verbatim: float | None = None  # share of texts that came back unchanged
     f1_mean: float | None = None  # macro F1 on the original test texts, mean over the seeds
     f1_deviation: float | None = None  # sample standard deviation over the seeds; None for one seed
+    valid_f1: float | None = None  # macro F1 on the rewritten valid texts, mean over the seeds; chooses the best judge
     accuracy_mean: float | None = None
     accuracy_deviation: float | None = None
     class_f1: str | None = None  # JSON: the mean F1 of each label

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart import __version__
-from dpbart.errors import BadParameter, NotResumable
+from dpbart.errors import NotResumable
 from dpbart.evaluate.data.splits import LabelledTexts, Splits
 from dpbart.evaluate.experiment.cache import Figures, Recipe, ResultCache, key_of
 from dpbart.evaluate.experiment.plan import ExperimentRequest, Setting
 from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.files import whole_or_nothing
 from dpbart.models.text import Tokens
+from dpbart.privacy.calibration import check_delta_for
 from dpbart.rewrite.durable.unfinished import folder_of
 from dpbart.rewrite.job import rewrite_file
 from dpbart.rewrite.request import Request
@@ -55,7 +56,7 @@ class SplitRewriting:
             delta=setting.data.delta,
             mechanism=setting.mechanism,
             length=plan.length,
-            beams=plan.beams,
+            beams=plan.beams_of(str(setting.model)),
             batch_size=plan.batch_size,
         )
 
@@ -108,11 +109,8 @@ class SplitRewriting:
 
     def _rewrite_file(self, source: Path, target: Path) -> None:
         texts, delta = self.data.train.texts + self.data.valid.texts, self.settings.described.facts.guarantee.delta
-        if delta * len(texts) >= 1:
-            raise BadParameter(
-                f"delta must be below 1 / {len(texts)} for the {len(texts)} texts of '{self.setting.data.name}', "
-                f"got {delta:g}. Set its delta in the experiment's file."
-            )
+        whose = f"the {len(texts)} texts of '{self.setting.data.name}'"
+        check_delta_for(delta, texts=len(texts), whose=whose, remedy="Set its delta in the experiment's file.")
         if not source.is_file():
             _write_texts(source, texts)
         asked, request = self.request, Request(source, target, resume=True, overwrite=True)

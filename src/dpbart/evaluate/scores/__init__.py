@@ -1,1 +1,1 @@
-"""How much a rewriting kept: BLEU and F1."""
+"""How much a rewriting kept: BLEU, similarity, names, fluency and F1."""

@@ -1,9 +1,9 @@
-"""What several releases about one person promise together.
+"""The guarantee of several releases about one person, taken together.
 
-Two bounds, both at the sum of the deltas, so that the smaller one holds too:
+There are two bounds, both at the sum of the deltas, so the smaller one holds:
 
 - the sum of the epsilons (basic composition, Dwork et al. 2006), in exact decimals;
-- the exact epsilon of each mechanism that knows one (see its `composed`), plus the epsilons of all others.
+- the exact epsilon of each mechanism that has one (see its `composed`), plus the epsilons of all others.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ EXACT = "exact for Gaussian releases (Dong, Roth and Su 2022), at the sum of the
 
 @dataclass(frozen=True)
 class Release:
-    """All that is released at once: a text and, if it is randomised, its label."""
+    """What is released together: a text and, if it is randomised, its label."""
 
     events: tuple[Event, ...]
 
     @property
     def epsilon(self) -> Decimal:
-        """The sum of the epsilons; infinite where nothing is promised."""
+        """The sum of the epsilons; infinite if nothing is promised."""
         with localcontext(EXACT_DECIMALS):
             return sum((each.epsilon for each in self.events), Decimal(0))
 
@@ -45,7 +45,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Composed:
-    """What all releases promise together, and by which rule."""
+    """The guarantee of all releases together, and the rule that gives it."""
 
     epsilon: Decimal
     delta: Decimal
@@ -57,13 +57,15 @@ class Composed:
 
 
 def compose(releases: Mapping[Release, int]) -> Composed:
-    """What releases promise together, each so many times.
+    """The guarantee of releases taken together; the mapping says how often each was made.
 
     >>> compose({Release((Event("laplace", Decimal("0.1"), Decimal(0)),)): 10}).epsilon == 1
     True
     """
     if not releases or min(releases.values()) < 1:
-        raise BadParameter(f"releases must be at least one, each at least once, got {list(releases.values())}.")
+        raise BadParameter(
+            f"there must be at least one release, each made at least once, got {list(releases.values())}."
+        )
     with localcontext(EXACT_DECIMALS):
         epsilon = sum((each.epsilon * count for each, count in releases.items()), Decimal(0))
         delta = sum((each.delta * count for each, count in releases.items()), Decimal(0))
@@ -78,7 +80,7 @@ def compose(releases: Mapping[Release, int]) -> Composed:
 def _exact(releases: Mapping[Release, int], delta: float) -> Decimal:
     """The exact epsilon of the mechanism that spends delta, plus the sum of the others.
 
-    float(delta) is off by at most 2^-53 of it, far less than an exact epsilon is rounded up.
+    float(delta) has a relative error of at most 2^-53, far less than the rounding up of an exact epsilon.
     """
     by_mechanism: dict[str, Counter[Event]] = defaultdict(Counter)
     for release, count in releases.items():
@@ -86,7 +88,7 @@ def _exact(releases: Mapping[Release, int], delta: float) -> Decimal:
             by_mechanism[event.mechanism][event] += count
     total = Decimal(0)
     for name, events in by_mechanism.items():
-        # Only one mechanism has a delta, so all of delta is its own.
+        # Only one mechanism has a delta, so the whole delta belongs to it.
         exact = known(name).composed(events, delta) if any(event.delta for event in events) else None
         total += sum((event.epsilon * n for event, n in events.items()), Decimal(0)) if exact is None else exact
     return total

@@ -1,8 +1,8 @@
-"""The ledger's SQLite file: made, opened, and changed in whole transactions.
+"""The ledger's SQLite file: creating it, opening it, and changing it in transactions.
 
-One file and no helpers beside it once a transaction is over (a rollback journal, not WAL), so that it can be copied and
-kept. synchronous=EXTRA syncs the folder as well: with less, a power cut just after a commit can bring the old state
-back, and a text would have been released that nobody paid for.
+It uses a rollback journal, not WAL, so that after a transaction there is only one file, which can be copied.
+synchronous=EXTRA also syncs the folder. Otherwise, a power cut just after a commit could restore the old state, and a
+text would be released without being recorded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dpbart.privacy.decimals import EXACT
 from dpbart.privacy.event import Event
 
 FORMAT = 2
-SECONDS_TO_WAIT = 60.0  # for other processes that write
-_APPLICATION = 0x64706274  # "dpbt": tells a ledger from any other SQLite file
+SECONDS_TO_WAIT = 60.0  # for other processes to finish writing
+_APPLICATION = 0x64706274  # "dpbt": marks a SQLite file as a ledger
 _TABLES = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY,
@@ -29,7 +29,7 @@ CREATE TABLE runs (
   model TEXT NOT NULL,       -- name@fingerprint
   events TEXT NOT NULL,      -- JSON: what one text and its label spend, budgets as decimal strings
   rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
-  rows_upto INTEGER NOT NULL DEFAULT 0     -- recorded in all
+  rows_upto INTEGER NOT NULL DEFAULT 0     -- recorded in total
 );
 CREATE TABLE releases (
   person TEXT NOT NULL,
@@ -39,27 +39,27 @@ CREATE TABLE releases (
   PRIMARY KEY (person, run)
 ) WITHOUT ROWID;
 CREATE TABLE limits (
-  person TEXT PRIMARY KEY,   -- '' is everybody without a limit of their own
+  person TEXT PRIMARY KEY,   -- '' is the default for everybody without their own limit
   epsilon TEXT NOT NULL
 );
 """
 
 
 def connect(file: Path, *, create: bool) -> sqlite3.Connection:
-    """An open ledger, checked.
+    """Open a ledger and check it.
 
     Raises:
-        BadLedger: It is not there (and not to be made), not a ledger, damaged, or of another version.
+        BadLedger: The file is missing (unless `create` is set), not a ledger, damaged, or of another version.
     """
     if not create and not file.is_file():
-        raise BadLedger(f"there is no ledger {str(file)!r}. 'dpbart rewrite --ledger FILE' makes one.")
+        raise BadLedger(f"there is no ledger {str(file)!r}. Create one with 'dpbart rewrite --ledger FILE'.")
     try:
-        # Transactions are our own: the module would begin them later than a check must be inside.
+        # No automatic transactions: the module would begin them too late to include the check.
         connection = sqlite3.connect(file, timeout=SECONDS_TO_WAIT, isolation_level=None)
     except sqlite3.Error as error:
         raise BadLedger(f"the ledger {str(file)!r} cannot be opened: {error}. Check the path.") from None
     try:
-        with told(file):
+        with one_line_errors(file):
             connection.execute("PRAGMA synchronous = EXTRA")
             if create:
                 _make(connection)
@@ -72,8 +72,8 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, file: Path) -> Iterator[None]:
-    """All or nothing. Others may neither read a half nor write between: the write lock is taken at the start."""
-    with told(file):
+    """Run the block as one transaction. It takes the write lock first, so no other process can write in between."""
+    with one_line_errors(file):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -85,8 +85,8 @@ def transaction(connection: sqlite3.Connection, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def told(file: Path) -> Iterator[None]:
-    """Tell an error of SQLite in one line."""
+def one_line_errors(file: Path) -> Iterator[None]:
+    """Turn SQLite errors into BadLedger with a one-line message."""
     try:
         yield
     except sqlite3.Error as error:
@@ -94,14 +94,14 @@ def told(file: Path) -> Iterator[None]:
         if "locked" in reason:
             problem = f"{name} was held by another process for {SECONDS_TO_WAIT:g} seconds. Try again."
         elif "malformed" in reason or "not a database" in reason:
-            problem = f"{name} is damaged, or not a ledger of dpbart. Bring back a copy, or name another file."
+            problem = f"{name} is damaged, or not a dpbart ledger. Restore a copy, or name another file."
         else:
             problem = f"{name} cannot be used: {reason}."
         raise BadLedger(f"the ledger {problem} Nothing was recorded.") from None
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")  # of two processes that meet an empty file, one makes the tables
+    connection.execute("BEGIN IMMEDIATE")  # if two processes open an empty file, only one creates the tables
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
         for statement in _TABLES.split(";"):
             connection.execute(statement)
@@ -111,13 +111,13 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 def events_to(events: tuple[Event, ...]) -> str:
-    """Events as JSON, every digit kept."""
+    """Events as JSON, with every digit kept."""
     held = [[each.mechanism, str(each.epsilon), str(each.delta), each.parameter] for each in events]
     return json.dumps(held)
 
 
 def events_from(held: str) -> tuple[Event, ...]:
-    """Events as they were written. Raises ValueError or TypeError where they are damaged."""
+    """Read events from JSON. Raises ValueError or TypeError if they are damaged."""
     return tuple(
         Event(str(mechanism), Decimal(epsilon), Decimal(delta), None if parameter is None else float(parameter))
         for mechanism, epsilon, delta, parameter in json.loads(held)
@@ -125,9 +125,9 @@ def events_from(held: str) -> tuple[Event, ...]:
 
 
 def _upgrade(connection: sqlite3.Connection, file: Path) -> None:
-    """Bring a ledger of format 1 to this one; it kept the label's epsilon inside the text's, and a noise multiplier."""
+    """Upgrade a ledger of format 1, which stored a noise multiplier, and the epsilons of text and label as one sum."""
     with transaction(connection, file):
-        if connection.execute("PRAGMA user_version").fetchone() != (1,):  # another process was faster
+        if connection.execute("PRAGMA user_version").fetchone() != (1,):  # another process has just upgraded it
             return
         runs = connection.execute("SELECT run, mechanism, epsilon, delta, multiplier, beside FROM runs").fetchall()
         connection.execute("ALTER TABLE runs ADD COLUMN events TEXT NOT NULL DEFAULT '[]'")
@@ -144,7 +144,7 @@ def _upgrade(connection: sqlite3.Connection, file: Path) -> None:
 
 def _check(connection: sqlite3.Connection, file: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
-        raise BadLedger(f"{str(file)!r} is a SQLite file, but not a ledger of dpbart. Name another file.")
+        raise BadLedger(f"{str(file)!r} is a SQLite file, but not a dpbart ledger. Name another file.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 1:
         _upgrade(connection, file)
@@ -152,4 +152,4 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
     if version != FORMAT:
         raise BadLedger(f"the ledger {str(file)!r} must have format {FORMAT}, got {version}. Update dpbart.")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-        raise BadLedger(f"the ledger {str(file)!r} is damaged. Bring back a copy.")
+        raise BadLedger(f"the ledger {str(file)!r} is damaged. Restore a copy.")

@@ -1,8 +1,8 @@
-"""Who has spent what: check, record, then release.
+"""The ledger: how much budget each person has spent.
 
-A run records its texts here, in one transaction a batch, before any of them leaves the process. A release that would
-take a person beyond a limit is refused, and changes nothing. The ledger knows people by the ids that it is given; no
-text and no hash of a text ever comes near it.
+A run records its texts here before any of them leaves the process, in one transaction per batch. A release that would
+exceed a person's limit is refused and changes nothing. The ledger knows people only by their ids. It never holds a text
+or a hash of a text.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
 from dpbart.privacy.budget.composition import Composed, Release, compose
-from dpbart.privacy.budget.database import connect, events_from, events_to, told, transaction
+from dpbart.privacy.budget.database import connect, events_from, events_to, one_line_errors, transaction
 from dpbart.privacy.decimals import minus, times, written
 
-EVERYBODY = ""  # as a person in the table of limits
-Texts = Mapping[str, int]  # person to number of texts
-Held = tuple[tuple[str, int], ...]  # runs, and the texts of a person in each
+EVERYBODY = ""  # the id of the default limit in the table of limits
+Texts = Mapping[str, int]  # number of texts by person
+Held = tuple[tuple[str, int], ...]  # (run, number of texts) of one person
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of `dpbart rewrite`: what each of its texts spends, by which model."""
+    """One run of `dpbart rewrite`: its model, and what each of its texts spends."""
 
     name: str
     begun: str
@@ -39,21 +39,21 @@ class Run:
 
 @dataclass(frozen=True)
 class Entry:
-    """So many texts of one person in one run."""
+    """The texts of one person in one run."""
 
     run: Run
     texts: int
-    last: str  # date and time of the last, UTC
+    last: str  # date and time of the last release, UTC
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A ledger as a whole."""
+    """A summary of the whole ledger."""
 
     people: int
     texts: int
     runs: tuple[Entry, ...]
-    most: tuple[str, Composed] | None  # who has spent most, and how much
+    most: tuple[str, Composed] | None  # the person who has spent most, and how much
 
 
 class Ledger:
@@ -62,13 +62,13 @@ class Ledger:
     def __init__(self, file: Path, *, create: bool = False) -> None:
         self.file = file
         self._connection = connect(file, create=create)
-        self._runs: dict[str, Run] = {}  # a run never changes once it is begun
+        self._runs: dict[str, Run] = {}  # a run never changes once it has begun
 
     def close(self) -> None:
         self._connection.close()
 
     def begin(self, run: Run) -> None:
-        """Write down a run, before its first text; one that is there stays as it is."""
+        """Enter a run before its first text. A run that is already entered is not changed."""
         with transaction(self._connection, self.file):
             self._connection.execute(
                 "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events) VALUES (?, ?, ?, ?, ?)",
@@ -77,28 +77,28 @@ class Ledger:
 
     def recorded(self, run: str) -> tuple[int, int]:
         """How many rows of a run had been recorded before its last transaction, and how many after it."""
-        with told(self.file):
+        with one_line_errors(self.file):
             found = self._connection.execute("SELECT rows_before, rows_upto FROM runs WHERE run = ?", (run,)).fetchone()
         if found is None:
             raise BadLedger(
-                f"the ledger {str(self.file)!r} does not know the run {run}. Name the ledger it began with."
+                f"the ledger {str(self.file)!r} does not know the run {run}. Name the ledger that the run began with."
             )
         return int(found[0]), int(found[1])
 
     def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None) -> None:
-        """Refuse a whole run that cannot end well, before it begins. `record` checks again."""
-        with told(self.file):
+        """Refuse a run that would exceed a limit, before it begins. `record` checks again."""
+        with one_line_errors(self.file):
             self._check(release, texts, budget)
 
     def record(self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None) -> None:
-        """Record the rows of a run from `before` to `upto`: all, or none where one person has too little left.
+        """Record the rows of a run from `before` to `upto`. If any person lacks budget, nothing is recorded.
 
-        Rows are recorded in order, so a number is enough to know them by. A run that died after this and before its
-        texts were safe finds by `recorded` that they are paid for.
+        Rows are recorded in order, so their number identifies them. If a run dies after this and before its texts are
+        saved, `recorded` shows on resume that they are already paid for.
 
         Raises:
-            BudgetExceeded: Names the first person who has too little left, what is left, and what was asked.
-            BadLedger: The rows are not the next ones: somebody else goes on with the same run.
+            BudgetExceeded: Names the first person who lacks budget, what they have left, and what this release needs.
+            BadLedger: The rows are not the next ones, because another process has resumed the same run.
         """
         now = utc_now()
         with transaction(self._connection, self.file):
@@ -116,24 +116,24 @@ class Ledger:
             )
 
     def entries(self, person: str) -> list[Entry]:
-        """All that was released of a person, oldest run first."""
-        with told(self.file):
+        """Everything released about a person, oldest run first."""
+        with one_line_errors(self.file):
             found = self._connection.execute(
                 "SELECT run, texts, last FROM releases JOIN runs USING (run) WHERE person = ? ORDER BY begun", (person,)
             ).fetchall()
         return [Entry(self._run(run), texts, last) for run, texts, last in found]
 
     def spent(self, person: str) -> Composed | None:
-        """All of it together; None for a person of whom nothing was released."""
+        """What a person has spent in total; None if nothing was released about them."""
         held = self._held([person]).get(person)
         return None if held is None else compose(self._releases(held))
 
     def limit(self, person: str = EVERYBODY) -> Decimal | None:
-        """The limit of a person's epsilon: their own, else everybody's."""
+        """The limit on a person's epsilon: their own, or else the default for everybody."""
         return self._limits([person]).get(person, self._limits([EVERYBODY]).get(EVERYBODY))
 
     def set_limit(self, epsilon: Decimal | None, person: str = EVERYBODY) -> None:
-        """Set a limit of a person, or of everybody who has none; None takes it away. What is spent stays spent."""
+        """Set a person's limit, or the default for everybody without one. None removes it. Spent budget stays spent."""
         if epsilon is not None and not epsilon > 0:
             raise BadParameter(f"a limit must be greater than 0, got {epsilon}.")
         with transaction(self._connection, self.file):
@@ -143,12 +143,12 @@ class Ledger:
 
     def own_limits(self) -> int:
         """How many people have a limit of their own."""
-        with told(self.file):
+        with one_line_errors(self.file):
             return int(self._connection.execute("SELECT count(*) FROM limits WHERE person != ''").fetchone()[0])
 
     def summary(self) -> Summary:
-        """The runs, and who has spent most. People with the same releases count once, so this is quick for millions."""
-        with told(self.file):
+        """The runs, and who has spent most. People with identical releases are grouped, so millions are no problem."""
+        with one_line_errors(self.file):
             people, texts = self._connection.execute(
                 "SELECT count(DISTINCT person), coalesce(sum(texts), 0) FROM releases"
             ).fetchone()
@@ -170,7 +170,7 @@ class Ledger:
         if budget is None and everybody is None and not own:
             return
         spent = self._held(list(texts))
-        known: dict[tuple[Held, int], Decimal] = {}  # most people are like many others
+        known: dict[tuple[Held, int], Decimal] = {}  # many people have identical releases
         for person, count in texts.items():
             limits = [each for each in (own.get(person, everybody), budget) if each is not None]
             held = spent.get(person, ())
@@ -182,7 +182,7 @@ class Ledger:
     def _held(self, people: list[str]) -> dict[str, Held]:
         held: dict[str, Held] = {}
         query = "SELECT person, run, texts FROM releases WHERE person IN (SELECT value FROM json_each(?)) ORDER BY 1, 2"
-        with told(self.file):
+        with one_line_errors(self.file):
             for person, run, texts in self._connection.execute(query, (json.dumps(people),)):
                 held[person] = (*held.get(person, ()), (run, texts))
         return held
@@ -195,17 +195,17 @@ class Ledger:
 
     def _limits(self, people: list[str]) -> dict[str, Decimal]:
         query = "SELECT person, epsilon FROM limits WHERE person IN (SELECT value FROM json_each(?))"
-        with told(self.file):
+        with one_line_errors(self.file):
             return {person: Decimal(held) for person, held in self._connection.execute(query, (json.dumps(people),))}
 
     def _run(self, name: str) -> Run:
         if name not in self._runs:
             query = "SELECT run, begun, mechanism, model, events FROM runs WHERE run = ?"
-            with told(self.file):
+            with one_line_errors(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
             try:
                 release = Release(events_from(found[4]))
-            except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or figures that make no sense
+            except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or invalid figures
                 raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Restore a copy.") from None
             self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
         return self._runs[name]
@@ -220,5 +220,5 @@ def _exceeded(person: str, held: Counter[Release], limit: Decimal, asked: Decima
     left = minus(limit, compose(held).epsilon) if held else limit
     return BudgetExceeded(
         f"{person!r} has epsilon {written(left)} left of {written(limit)}; this release needs {written(asked)}. "
-        "Nothing of it was recorded or released. Lower --epsilon, or see 'dpbart budget show' and 'budget limit'."
+        "Nothing in this release was recorded. Lower --epsilon, or see 'dpbart budget show' and 'budget limit'."
     )

@@ -1,1 +1,1 @@
-"""The privacy card: what was promised, written down for people, programs and auditors."""
+"""The privacy card: the guarantee of a run, written for people, programs and auditors."""

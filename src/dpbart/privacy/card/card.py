@@ -1,7 +1,7 @@
-"""The privacy card of a run: what is promised, by what, for what, and what is not covered.
+"""The privacy card of a run: what is guaranteed, how, for which unit, and what is not covered.
 
 Its fields follow NIST SP 800-226 (unit, epsilon and delta, mechanism and proof, trust model, composition, side
-channels, public data). One value, written as JSON for programs (card.schema.json says how) and as pages to read.
+channels, public data). It is written as JSON for programs (see card.schema.json) and as pages for people.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = 1
-UNIT = "one text, whole: any text could have been any other (local differential privacy, no trusted curator)"
+UNIT = "one whole text: any text could have been any other (local differential privacy, no trusted curator)"
 TRUST_MODEL = (
-    "local: a text is made private where it lives, by whoever may read it; nobody who gets the output need be trusted. "
-    "Workers and the ledger belong to the same owner"
+    "local: a text is made private where it is stored, by somebody who may read it; the recipients of the output need "
+    "not be trusted. Workers and the ledger belong to the same owner"
 )
 _CLOSED = (
     "randomness is drawn with exact arithmetic, so nothing leaks through floating-point rounding",
-    "random bits come from the operating system, and are neither kept nor written anywhere",
+    "random bits come from the operating system and are not stored anywhere",
 )
 NOT_COVERED = (
-    "columns other than the text, which are released as they are (see 'other columns')",
-    "the number of rows, their order, and the fact that a row is there",
+    "columns other than the text, which are released unchanged (see 'other columns')",
+    "the number of rows, their order, and the fact that a row exists",
     "several texts by one person beyond those counted under 'person': their epsilons and deltas add up",
-    "the time that rewriting takes, and anything a person learns on the machine where it runs",
+    "the time that rewriting takes, and anything that can be learned on the machine where it runs",
 )
 
 
 @dataclass(frozen=True)
 class ModelLine:
-    """Which model, and the public text it knows; nothing of it comes from private data."""
+    """The model and the public text it was trained on. None of it comes from private data."""
 
     name: str
     fingerprint: str
@@ -50,44 +50,44 @@ class ModelLine:
     length: int
     decoding: str
     public_data: Sequence[Mapping[str, object]]
-    kept: int | None = None  # columns of the latent that are used; None where there is no latent
+    kept: int | None = None  # columns of the latent that are used; None if there is no latent
     width: int | None = None
 
     @property
     def identity(self) -> str:
-        """Which model exactly."""
+        """The exact model: its name and fingerprint."""
         return f"{self.name}@{self.fingerprint}"
 
 
 @dataclass(frozen=True)
 class PersonFacts:
-    """What holds for a person, who may have given several texts."""
+    """The guarantee for a person, who may have several texts."""
 
     named_by: str  # the column of their ids
     people: int
-    most_texts: int  # of one person in this run
-    guarantee: Guarantee  # of all texts of that person in this run
-    composition: str  # the rule that gives it
-    budget: float | None  # the most epsilon that was allowed to a person
+    most_texts: int  # the most texts of one person in this run
+    guarantee: Guarantee  # for all texts of that person in this run
+    composition: str  # the rule that gives the guarantee
+    budget: float | None  # the most epsilon that a person was allowed
     ledger: str
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The run itself. Of the input there is no hash: a plain one would tell a guesser that the guess is right."""
+    """The run itself. There is no hash of the input: it would let anybody who guesses the input confirm the guess."""
 
     engine: str
-    refused: int  # texts that a budget refused on the way: the run went on with --resume after the budget was raised
+    refused: int  # texts that a budget refused before it was raised and the run resumed
     seconds: float  # of the process that finished the run
-    rows_per_second: float  # of the same
-    versions: Mapping[str, str]  # of the packages that made it
+    rows_per_second: float  # of the same process
+    versions: Mapping[str, str]  # of Python and of the packages used
     settings_sha256: str
-    output_sha256: str | None  # None: standard output
+    output_sha256: str | None  # None for standard output
 
 
 @dataclass(frozen=True)
 class Card:
-    """All of it. `guarantee` is what holds, after everything that could have weakened it."""
+    """The whole card. `guarantee` is the final one: it includes everything that could weaken it."""
 
     guarantee: Guarantee
     person: PersonFacts
@@ -96,7 +96,7 @@ class Card:
     run: RunFacts
     rows: int
     labels: str
-    label_epsilon: float  # what of the guarantee a randomised label spends
+    label_epsilon: float  # the part of the guarantee that a randomised label spends
     other_columns: Sequence[str]
     metrics: str
     recipe: str
@@ -107,7 +107,7 @@ class Card:
     not_covered: Sequence[str] = NOT_COVERED
 
     def as_dict(self) -> dict[str, object]:
-        """What the JSON holds; an infinite epsilon or number of bits is null, and `private` is false."""
+        """The content of the JSON. An infinite epsilon or number of bits is null, and then `private` is false."""
         whole = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
         del whole["facts"]
         whole |= {"noise": _noise(self.facts), "side_channels": self.side_channels}
@@ -115,7 +115,7 @@ class Card:
 
     @property
     def side_channels(self) -> tuple[str, ...]:
-        """What else might say something about a text."""
+        """Other ways in which a text might leak, open or closed."""
         open_ones = ("the time and power that the computation takes are not hidden",)
         return open_ones if not self.guarantee.private else (*open_ones, *_CLOSED)
 
@@ -131,16 +131,16 @@ class Card:
         return "PRIVACY CARD" if self.guarantee.private else "PRIVACY CARD: THIS OUTPUT IS NOT PRIVATE"
 
     def lines(self) -> list[tuple[str, str]]:
-        """What the pages say, name by name."""
+        """The lines of the pages: a heading and a sentence each."""
         facts, model, person = self.facts, self.model, self.person
         corpora = ", ".join(str(each["name"]) for each in model.public_data) or "see its own documentation"
         return [
             ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
             ("Unit", self.unit),
             ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
-            ("People", f"{person.people:,}, told apart by {person.named_by}"),
+            ("People", f"{person.people:,}, identified by {person.named_by}"),
             ("Composition", person.composition),
-            ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} a person"),
+            ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
             ("Ledger", person.ledger),
             ("Mechanism", f"{facts.mechanism}; {facts.proof}"),
             *facts.lines,
@@ -155,11 +155,11 @@ class Card:
             ("Trust model", self.trust_model),
             ("Side channels", "; ".join(self.side_channels)),
             ("Labels", self.labels),
-            ("Other columns", ", ".join(self.other_columns) + ": as they were" if self.other_columns else "none"),
+            ("Other columns", ", ".join(self.other_columns) + ": unchanged" if self.other_columns else "none"),
             ("Metrics", self.metrics),
             ("Recipe", self.recipe),
-            ("Run", f"{self.rows:,} rows, {self.run.rows_per_second:,.1f} a second"),
-            ("Refused", f"{self.run.refused:,} texts on the way, by a budget"),
+            ("Run", f"{self.rows:,} rows, {self.run.rows_per_second:,.1f} per second"),
+            ("Refused", f"{self.run.refused:,} texts during the run, by a budget"),
             ("Engine", self.run.engine),
             ("Versions", ", ".join(f"{name} {version}" for name, version in self.run.versions.items())),
             ("Settings", f"SHA-256 {self.run.settings_sha256}"),
@@ -174,7 +174,7 @@ class Card:
         return f"{self.title}\n{'=' * len(self.title)}\n{body}\n\nNot covered:\n{covered}\n"
 
     def as_html(self) -> str:
-        """The page for a browser: whole in itself, without scripts."""
+        """The page for a browser, self-contained and without scripts."""
         return html_page(
             title=self.title,
             promise=str(self.guarantee),
@@ -184,27 +184,27 @@ class Card:
         )
 
     def write(self, file: Path, key: Ed25519PrivateKey | None = None) -> None:
-        """The JSON into the file, and the pages beside it; each whole or not at all.
+        """Write the JSON to the file, and the pages next to it. Each is written completely or not at all.
 
         Raises:
             BadTable: A file cannot be written.
         """
-        text, page = pages_beside(file)
+        text, page = pages_next_to(file)
         for target, content in ((text, self.as_text()), (page, self.as_html()), (file, self.as_json(key))):
             write_whole(target, content)
 
 
-def pages_beside(file: Path) -> tuple[Path, Path]:
-    """Where the pages to read stand: beside the card's JSON.
+def pages_next_to(file: Path) -> tuple[Path, Path]:
+    """The paths of the text and HTML pages, next to the card's JSON.
 
-    >>> [page.name for page in pages_beside(Path("out.csv.card.json"))]
+    >>> [page.name for page in pages_next_to(Path("out.csv.card.json"))]
     ['out.csv.card.txt', 'out.csv.card.html']
     """
     return file.with_suffix(".txt"), file.with_suffix(".html")
 
 
 def _noise(facts: Facts) -> dict[str, object]:
-    """The channel as the JSON has it. The sampler is exact, so it adds no slack to epsilon or delta."""
+    """The JSON's object about the channel. The sampler is exact, so it adds no slack to epsilon or delta."""
     return {
         "mechanism": facts.mechanism,
         "proof": facts.proof,

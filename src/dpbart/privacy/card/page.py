@@ -1,4 +1,4 @@
-"""The card as one page for a browser: whole in itself, no scripts, nothing fetched."""
+"""The card as an HTML page: self-contained, without scripts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ $covered
 def html_page(
     *, title: str, promise: str, private: bool, lines: Sequence[tuple[str, str]], not_covered: Sequence[str]
 ) -> str:
-    """The page; whatever comes from outside is escaped."""
+    """The page, with all values escaped."""
     return _PAGE.substitute(
         kind="private" if private else "open",
         title=escape(title),

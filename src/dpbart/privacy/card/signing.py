@@ -1,8 +1,8 @@
-"""A card signed with the user's own key, so that an auditor can tell that nobody has changed it.
+"""Signatures: a card is signed with the user's own key, so an auditor can check that nobody has changed it.
 
-ed25519, since whoever checks needs the public key alone; with a shared secret (HMAC) the auditor could sign as well.
-Keys are PEM files as `openssl genpkey -algorithm ed25519 -out sign.pem` makes them, and
-`openssl pkey -in sign.pem -pubout -out public.pem`.
+Signatures use ed25519, because an auditor then needs only the public key. With a shared secret (HMAC), the auditor
+could sign as well. Keys are PEM files. Create a private key with `openssl genpkey -algorithm ed25519 -out sign.pem` and
+its public key with `openssl pkey -in sign.pem -pubout -out public.pem`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIGNATURE = "signature"  # the one field of a card that is not signed
 
 
 def canonical(card: Mapping[str, object]) -> bytes:
-    """What is signed: the card without its signature, in one way of writing."""
+    """The bytes that are signed: the card without its signature, in canonical JSON."""
     held = {name: value for name, value in card.items() if name != SIGNATURE}
     return json.dumps(held, sort_keys=True, separators=(",", ":")).encode()
 
@@ -37,8 +37,8 @@ def sign(card: Mapping[str, object], key: Ed25519PrivateKey) -> dict[str, str]:
 
 
 def signed_by(card: Mapping[str, object], key: Ed25519PublicKey | None) -> bool:
-    """Whether the signature fits the card and the key; without a key, the one that the card itself names."""
-    with _needed():
+    """Whether the signature matches the card and the key. Without a key, the one inside the card is used."""
+    with _needs_extra():
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     held = card.get(SIGNATURE)
@@ -53,16 +53,16 @@ def signed_by(card: Mapping[str, object], key: Ed25519PublicKey | None) -> bool:
 
 
 def read_private_key(file: Path) -> Ed25519PrivateKey:
-    """A private key without a passphrase.
+    """Read a private key that has no passphrase.
 
     Raises:
-        BadParameter: The file is not one.
-        MissingExtra: The package that signs is not installed.
+        BadParameter: The file is not such a key.
+        MissingExtra: The package for signatures is not installed.
     """
-    with _needed():
+    with _needs_extra():
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
-    with _told(file, "private"):
+    with _one_line_errors(file, "private"):
         key = load_pem_private_key(file.read_bytes(), password=None)
         if not isinstance(key, Ed25519PrivateKey):
             raise ValueError
@@ -70,16 +70,16 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
 
 
 def read_public_key(file: Path) -> Ed25519PublicKey:
-    """A public key.
+    """Read a public key.
 
     Raises:
-        BadParameter: The file is not one.
-        MissingExtra: The package that checks is not installed.
+        BadParameter: The file is not a public key.
+        MissingExtra: The package for signatures is not installed.
     """
-    with _needed():
+    with _needs_extra():
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
-    with _told(file, "public"):
+    with _one_line_errors(file, "public"):
         key = load_pem_public_key(file.read_bytes())
         if not isinstance(key, Ed25519PublicKey):
             raise ValueError
@@ -87,7 +87,7 @@ def read_public_key(file: Path) -> Ed25519PublicKey:
 
 
 @contextmanager
-def _needed() -> Iterator[None]:
+def _needs_extra() -> Iterator[None]:
     try:
         yield
     except ImportError:
@@ -95,13 +95,13 @@ def _needed() -> Iterator[None]:
 
 
 @contextmanager
-def _told(file: Path, kind: str) -> Iterator[None]:
+def _one_line_errors(file: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, TypeError):
         raise BadParameter(
             f"{str(file)!r} must be an ed25519 {kind} key in PEM, without a passphrase. "
-            "Make one with: openssl genpkey -algorithm ed25519 -out sign.pem"
+            "Create one with: openssl genpkey -algorithm ed25519 -out sign.pem"
         ) from None
 
 

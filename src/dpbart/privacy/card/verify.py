@@ -1,4 +1,4 @@
-"""What can be checked of a card by somebody who has it and perhaps the output, and has not seen the run."""
+"""Checks of a card for somebody who has the card, and perhaps the output, but has not seen the run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dpbart.privacy.event import Event
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import MECHANISMS, Response
 
-_ROUNDING = 1 + 1e-9  # of figures that were floats
+_ROUNDING = 1 + 1e-9  # tolerance for figures that were floats
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
-_NO_SENSE = "figures are missing from the card, or make no sense"
+_NO_SENSE = "figures on the card are missing or invalid"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: whether it holds, None where it could not be told."""
+    """The result of one check: whether it held, or None if it could not be decided."""
 
     name: str
     held: bool | None
@@ -34,7 +34,7 @@ class Check:
 
 
 def verify(file: Path, *, key: Path | None = None, output: Path | None = None) -> list[Check]:
-    """Check a card's arithmetic (of a text, and of a person's texts), its signature, and the output it belongs to.
+    """Check a card's arithmetic (for a text, and for all texts of a person), its signature and its output.
 
     Raises:
         BadTable: The card or the output cannot be read.
@@ -54,7 +54,7 @@ def _read(file: Path) -> Mapping[str, Any]:
 
 
 def _noise(card: Mapping[str, Any]) -> Check:
-    """Whether the figures of the mechanism give the guarantee that is stated."""
+    """Whether the mechanism's figures give the stated guarantee."""
     try:
         if not card["private"] or card["guarantee"]["epsilon"] is None:
             return Check("noise", None, _NO_PROMISE)
@@ -68,7 +68,7 @@ def _noise(card: Mapping[str, Any]) -> Check:
 
 
 def _person(card: Mapping[str, Any]) -> Check:
-    """Whether so many texts of one person compose to what is stated for a person."""
+    """Whether a person's texts compose to the guarantee stated for a person."""
     try:
         if not card["private"] or card["guarantee"]["epsilon"] is None:
             return Check("person", None, _NO_PROMISE)
@@ -80,7 +80,9 @@ def _person(card: Mapping[str, Any]) -> Check:
         held = promised["epsilon"] * _ROUNDING >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
     except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
         return Check("person", False, _NO_SENSE)
-    return Check("person", held, f"{texts} texts of one person {'have' if held else 'do NOT have'} what is promised")
+    return Check(
+        "person", held, f"{texts} texts of one person {'have' if held else 'do NOT have'} the guarantee on the card"
+    )
 
 
 def _of_the_text(card: Mapping[str, Any]) -> Guarantee:
@@ -96,9 +98,9 @@ def _signature(card: Mapping[str, Any], key: Path | None) -> Check:
     public = None if key is None else read_public_key(key)
     held = signed_by(card, public)
     if not held:
-        return Check("signature", False, "does NOT fit: the card was changed, or signed with another key")
-    whose = "the key inside the card; whose it is was not checked, pass --key" if key is None else "the key given"
-    return Check("signature", True, f"fits {whose}")
+        return Check("signature", False, "does NOT match: the card was changed, or signed with another key")
+    which = "the key inside the card; its owner was not checked (pass --key)" if key is None else "the given key"
+    return Check("signature", True, f"matches {which}")
 
 
 def _output(card: Mapping[str, Any], output: Path | None) -> Check:

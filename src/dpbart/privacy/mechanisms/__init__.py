@@ -1,4 +1,4 @@
-"""The mechanisms: each in one file with its draw, its proof, its card check and its composition."""
+"""The mechanisms. Each file has a mechanism's sampling, proof, card check and composition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def known(name: str) -> type[Mechanism]:
     """The mechanism of that name.
 
     Raises:
-        BadParameter: there is none.
+        BadParameter: There is no such mechanism.
     """
     if name not in MECHANISMS:
         raise BadParameter(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}.")
@@ -41,20 +41,20 @@ def known(name: str) -> type[Mechanism]:
 
 
 def make_noise(name: str, *, epsilon: float | None, delta: float) -> NoiseMechanism:
-    """The mechanism of that name for a real latent.
+    """The mechanism of that name for a real-valued latent.
 
     Args:
         name: "gaussian", "laplace" or "none".
-        epsilon: budget of one document; None, or infinite, for "none" and only there.
-        delta: for "gaussian"; the others have none, but a delta out of range is refused all the same.
+        epsilon: budget of one document; None or infinite with "none", and only then.
+        delta: used by "gaussian" only, but always checked.
 
     Raises:
-        BadParameter: the name is not one of these, or the budget does not fit it.
+        BadParameter: The name is unknown, or the mechanism cannot have this budget.
 
     >>> make_noise("laplace", epsilon=10, delta=1e-5)
     Laplace(epsilon=10)
     """
     known(name).check_budget(epsilon, delta)
     if name not in NOISES:
-        raise BadParameter(f"the mechanism of a real latent must be one of {', '.join(NOISES)}, got {name!r}.")
+        raise BadParameter(f"the mechanism of a real-valued latent must be one of {', '.join(NOISES)}, got {name!r}.")
     return NOISES[name].of(epsilon, delta)

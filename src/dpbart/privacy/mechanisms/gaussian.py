@@ -30,7 +30,7 @@ from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
 from dpbart.privacy.sampling import Entropy, NormalLaw
 
 PROOF = "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)"
-_ROUNDING = 1 + 1e-9  # of a card's figures, which were floats
+_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 _ROUNDED_UP = 1 + 1e-12  # more than the error of a sum of squares
 
 
@@ -47,7 +47,6 @@ class Gaussian:
     """
 
     name: ClassVar[str] = "gaussian"
-    norm: ClassVar[str] = "L2"
     scale_name: ClassVar[str] = "standard deviation"
 
     epsilon: float
@@ -102,13 +101,13 @@ class Gaussian:
 
     @staticmethod
     def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        """Exact: events with noise multipliers s_i = sigma_i / L2_i are together one Gaussian, with
-        1 / s^2 = sum of 1 / s_i^2 (Dong, Roth and Su 2022, Corollary 3.3); its epsilon at that delta is solved for."""
+        """The exact epsilon. Events with noise multipliers s_i = sigma_i / L2_i compose to one Gaussian with
+        1 / s^2 = sum of 1 / s_i^2 (Dong, Roth and Su 2022, Corollary 3.3), solved here for epsilon at that delta."""
         if any(event.parameter is None for event in events):
             return None
         return _epsilon(sum(count / (event.parameter or math.inf) ** 2 for event, count in events.items()), delta)
 
 
-@lru_cache(maxsize=4096)  # a ledger asks the same for many people
+@lru_cache(maxsize=4096)  # a ledger asks the same question for many people
 def _epsilon(precision: float, delta: float) -> Decimal:
     return exactly(gaussian_epsilon(sigma=1 / math.sqrt(precision * _ROUNDED_UP), delta=delta))

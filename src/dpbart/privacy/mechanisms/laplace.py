@@ -19,7 +19,7 @@ from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
 from dpbart.privacy.sampling import Entropy, LaplaceLaw
 
 PROOF = "Laplace mechanism, Dwork et al. 2006; pure epsilon"
-_ROUNDING = 1 + 1e-9  # of a card's figures, which were floats
+_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Laplace:
     """
 
     name: ClassVar[str] = "laplace"
-    norm: ClassVar[str] = "L1"
     scale_name: ClassVar[str] = "scale"
 
     epsilon: float
@@ -53,8 +52,8 @@ class Laplace:
 
         The mutual information is at most the divergence of any noised latent from the noise alone: the sum of
         f(|entry| / b) over the entries, f(u) = u + exp(-u) - 1. The entries' L1 norm is at most l1 / 2 and their L2
-        norm at most l2 / 2. f is convex, so the sum is at most f(l1 / 2b), all in one entry; and f(u) <= u^2 / 2,
-        so it is at most (l2 / 2b)^2 / 2, which is the smaller one for a clip by value.
+        norm at most l2 / 2. f is convex, so the sum is at most f(l1 / 2b), with everything in one entry. And
+        f(u) <= u^2 / 2, so it is at most (l2 / 2b)^2 / 2, which is smaller for a clip by value.
         """
         scale = self.noise_scale(sensitivity)
         in_one = sensitivity.l1 / (2 * scale)
@@ -72,7 +71,7 @@ class Laplace:
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float) -> Laplace:
-        check_delta(delta)  # unused, but a typing mistake is refused all the same
+        check_delta(delta)  # not used, but a typing mistake should be noticed
         return cls(given(epsilon))
 
     @staticmethod

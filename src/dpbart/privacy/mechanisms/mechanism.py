@@ -1,4 +1,4 @@
-"""What a mechanism is: one class in one file, with its draw, its proof, its card check and its composition."""
+"""The mechanism protocols. A mechanism is one class with its sampling, proof, card check and composition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Mechanism(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What one release promises, if its entropy is private."""
+        """The guarantee of one release, if the entropy is private."""
 
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
@@ -43,10 +43,10 @@ class Mechanism(Protocol):
 
     @staticmethod
     def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        """The least epsilon of these uses together, each so many times, at a delta; None where only the sum is known.
+        """The least epsilon of these events together, at a delta; None if only the sum is known.
 
         Args:
-            events: of this mechanism.
+            events: of this mechanism, with how often each happened.
             delta: between 0 and 1, both excluded.
         """
 
@@ -54,18 +54,17 @@ class Mechanism(Protocol):
 class NoiseMechanism(Mechanism, Protocol):
     """A mechanism that adds noise to a clipped latent."""
 
-    norm: ClassVar[str]  # in which its sensitivity is measured: "L1" or "L2"
     scale_name: ClassVar[str]  # what its scale is called
 
     @classmethod
     def of(cls, epsilon: float | None, delta: float) -> NoiseMechanism:
-        """The mechanism for a budget. Raises BadParameter where it cannot have it."""
+        """The mechanism for a budget. Raises BadParameter if it cannot have that budget."""
 
     def noise_scale(self, sensitivity: Sensitivity) -> float:
         """Scale of the noise on every entry, in units of the latent."""
 
     def bits(self, sensitivity: Sensitivity) -> float:
-        """The most bits about one document that get through, whatever the texts."""
+        """The most bits about one document that can get through, for any texts."""
 
     def facts(self, bounds: Bounds) -> Facts:
         """The facts of a channel with these bounds."""

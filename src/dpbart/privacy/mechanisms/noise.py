@@ -1,4 +1,4 @@
-"""What the mechanisms that add noise to a latent share: the grid, the draw and the facts."""
+"""Code shared by the mechanisms that add noise to a latent: the grid, the sampling and the facts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exac
 def add_noise(mechanism: NoiseMechanism, clipped: Clipped, law: Law, entropy: Entropy) -> Noised:
     """Put the latent on a grid, add noise on the same grid, and seal it."""
     bounds, scale = clipped.bounds, mechanism.noise_scale(clipped.sensitivity)
-    # l1 / 2 is the largest L1 norm that the clip lets through: over the entries, C by value, C / sqrt(n) by L2 norm.
+    # l1 / 2 is the largest L1 norm that the clip allows. Per entry that is C by value, and C / sqrt(n) by L2 norm.
     grid = grid_for(scale=scale, typical=clipped.l1 / (2 * bounds.entries))
-    # Truncated TOWARDS ZERO: no entry and so no norm grows, the latent stays in its box or ball, and the sensitivity
-    # still holds. Dividing by a power of two is exact.
+    # Truncated TOWARDS ZERO: no entry grows and so no norm grows. The latent stays in its box or ball, and the
+    # sensitivity still holds. Dividing by a power of two is exact.
     steps = np.trunc(clipped.values / grid).astype(np.int64)  # (batch, ...)
     noise = draw_rounded(law, scale=scale, grid=grid, count=steps.size, entropy=entropy)
     facts = mechanism.facts(bounds)
@@ -50,7 +50,7 @@ def noise_facts(mechanism: NoiseMechanism, bounds: Bounds, *, proof: str, right_
         lines=(
             ("Clip", f"{bounds.clip}, {bounds.entries:,} entries per text"),
             ("Sensitivity", f"L2 {sensitivity.l2:.6g}, L1 {sensitivity.l1:.6g}"),
-            ("Noise scale", f"{scale:.6g} on every entry" if scale else "0: no noise"),
+            ("Noise scale", _noise_words(mechanism.scale_name, scale, bounds.bound)),
         ),
         sampler=EXACT_SAMPLER if scale else "no noise",
         entropy=SYSTEM_ENTROPY if scale else "no noise",
@@ -59,3 +59,9 @@ def noise_facts(mechanism: NoiseMechanism, bounds: Bounds, *, proof: str, right_
         event=event,
         recipe=f"mech:{mechanism.name}|eps:{promised.epsilon:.10g}|delta:{promised.delta:.10g}|clip:{bounds.clip}",
     )
+
+
+def _noise_words(name: str, scale: float, bound: float) -> str:
+    if not scale:
+        return "0: no noise"
+    return f"{name} {scale:.6g} on every entry, {scale / bound:.3g} times the bound"

@@ -29,7 +29,6 @@ class NonPrivate:
     """The same path with the clip and without noise. NOT PRIVATE: epsilon is infinite."""
 
     name: ClassVar[str] = "none"
-    norm: ClassVar[str] = "L2"
     scale_name: ClassVar[str] = "scale"
 
     @property

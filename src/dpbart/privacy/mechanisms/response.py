@@ -1,12 +1,13 @@
-"""k-ary randomised response: a code or a label that may come out as another one. Pure epsilon, delta = 0.
+"""k-ary randomised response: a code or a label may be replaced by another one. Pure epsilon, delta = 0.
 
-With probability g = (e^epsilon - 1) / (e^epsilon + k - 1) a value is kept, and otherwise any of the k values is drawn,
-the true one among them. So the truth comes out with probability p = e^epsilon / (e^epsilon + k - 1), and each other
-value with q = 1 / (e^epsilon + k - 1) (Kairouz, Oh and Viswanath 2014). A value outside the set comes out as any of the
-k, equally likely. 1 / k lies between q and p, so no ratio of two of these probabilities exceeds p / q = e^epsilon.
+A value is kept with probability g = (e^epsilon - 1) / (e^epsilon + k - 1). Otherwise one of the k values is chosen
+uniformly, and that may be the true one. So the output is the true value with probability
+p = e^epsilon / (e^epsilon + k - 1), and each other value with q = 1 / (e^epsilon + k - 1) (Kairouz, Oh and Viswanath
+2014). A value outside the set becomes one of the k, uniformly. 1 / k lies between q and p, so no ratio of two of these
+probabilities exceeds p / q = e^epsilon.
 
-g is no binary fraction, so U < g is decided exactly, with lazily drawn bits, as in `sampling`. Work is the same for
-every value.
+g is not a binary fraction, so U < g is decided exactly with bits drawn as needed, as in `sampling`. Every value takes
+the same amount of work.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from dpbart.privacy.sampling import Entropy
 PROOF = "k-ary randomised response, Kairouz, Oh and Viswanath 2014; pure epsilon"
 MOST_OPTIONS = 1 << 1024
 SAMPLER = "integers compared with lazily drawn bits, exactly"
-_GUARD = 64  # bits of precision beyond those drawn; half of them are counted as doubt
+_GUARD = 64  # bits of precision beyond those drawn; half of them count as uncertain
 _WORD = 64  # bits
-_ROUNDING = 1 + 1e-9  # of a card's figures, which were floats
+_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,14 @@ class Response:
 
     @property
     def kept(self) -> float:
-        """p: how often a value comes out as it went in."""
+        """p: the probability that a value is not changed."""
         return 1 / (1 + math.exp(min(700.0, math.log(self.options - 1) - self.epsilon)))
 
     @property
     def bits(self) -> float:
-        """The bits that pass about one value: the capacity of this channel, reached when all values are equally likely.
+        """The capacity of this channel in bits, reached when all values are equally likely.
 
-        log2 k - H, with H the entropy of an output whose input is known.
+        It is log2 k - H, where H is the entropy of the output given the input.
         """
         if self.kept >= 1.0:
             return math.log2(self.options)
@@ -83,7 +84,7 @@ class Response:
 
     @property
     def facts(self) -> Facts:
-        """The facts of a channel that sends one value of so many."""
+        """The facts of a channel that sends one of `options` values."""
         size, of_100 = math.log2(self.options), 100 * self.kept
         other = (1 - self.kept) / (self.options - 1) if self.options < 1 << 1000 else 0.0  # q
         return Facts(
@@ -101,13 +102,13 @@ class Response:
             sampler=SAMPLER,
             entropy=SYSTEM_ENTROPY,
             bits=self.bits,
-            right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: neither of the two tells nothing
+            right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: any third value reveals nothing
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
             recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}",
         )
 
     def privatize(self, values: Sequence[int], entropy: Entropy) -> Private[tuple[int, ...]]:
-        """A value for each one given, sealed. All take the same path, in the set or not."""
+        """A randomised value for each given one, sealed. Values inside and outside the set take the same path."""
         kept, others = self._keeps(len(values), entropy), self._uniform(len(values), entropy)
         drawn = tuple(
             value if keep and 0 <= value < self.options else other
@@ -118,7 +119,7 @@ class Response:
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
         check_epsilon(given(epsilon))
-        check_delta(delta)  # unused, but a typing mistake is refused all the same
+        check_delta(delta)  # not used, but a typing mistake should be noticed
 
     @staticmethod
     def holds(stated: Stated, promised: Guarantee) -> bool:
@@ -136,7 +137,7 @@ class Response:
         return None
 
     def _keeps(self, count: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
-        """For each value whether U < g, (count,)."""
+        """Whether U < g, for each value: (count,)."""
         words = entropy.words(count)  # the first 64 bits of each U
         low, high = self._first_edge
         kept = words < np.uint64(low)
@@ -156,25 +157,27 @@ class Response:
         return self._edge(_WORD)
 
     def _edge(self, bits: int) -> tuple[int, int]:
-        """Numbers of `bits` bits: below the first one U < g for certain, above the second one U > g for certain."""
+        """Two numbers of `bits` bits: below the first, U < g is certain; above the second, U > g is certain."""
         context = mpmath.MPContext()
         context.prec = bits + _GUARD
-        weight = context.exp(-context.mpf(self.epsilon))  # of another value, the true one being 1: cannot overflow
+        weight = context.exp(
+            -context.mpf(self.epsilon)
+        )  # of any other value, relative to the true one; cannot overflow
         kept = (1 - weight) / (1 + (self.options - 1) * weight)
         doubt = context.ldexp(1, _GUARD // 2 - context.prec)
         low = int(context.floor(context.ldexp(kept * (1 - doubt), bits)))
         return low, int(context.floor(context.ldexp(kept * (1 + doubt), bits)))
 
     def _uniform(self, count: int, entropy: Entropy) -> list[int]:
-        """Values from 0 to options - 1, equally likely."""
+        """Uniform values from 0 to options - 1."""
         size = (self.options - 1).bit_length()
         even = self.options & (self.options - 1) == 0
-        words = -(-size // _WORD) + (0 if even else 1)  # a word more: what must be drawn again is rare
+        words = -(-size // _WORD) + (0 if even else 1)  # one more word, so that rejections are rare
         whole = 1 << _WORD * words
         whole -= whole % self.options
         drawn: list[int] = []
         while len(drawn) < count:
-            # Numbers beyond the last whole multiple of k are thrown away: the rest is evenly spread.
+            # Numbers at or above the last whole multiple of k are rejected, so the rest is uniform.
             raw, step = entropy.words((count - len(drawn)) * words).tobytes(), 8 * words
             numbers = (int.from_bytes(raw[place : place + step], "little") for place in range(0, len(raw), step))
             drawn += [number % self.options for number in numbers if number < whole]

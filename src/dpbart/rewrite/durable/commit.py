@@ -1,17 +1,16 @@
-"""Drawn texts become safe, in the order check, record, release.
+"""How new texts are saved: check, record, release, in that order.
 
-For each part: the ledger records its people in one transaction (or refuses), then the part is made safe on disk, and
-only from safe parts is the output written. A run can be killed at any moment:
+Texts are saved in parts. For each part, the ledger first records its people in one transaction, or refuses. Then the
+part is saved to disk. The output is written from saved parts only. A run can be killed at any moment:
 
-- before the record: nothing was spent, and what was drawn is gone with the process. It is drawn on `--resume`.
-- after the record and before the part is safe: the people have paid for texts that nobody has seen, as they were in
-  the memory of a process that is dead, or in a temporary file that is overwritten unread. To draw them on
-  `--resume` is the first release that comes of the record, so it is not charged again: the ledger knows by the run and
-  its number of rows that they are paid for.
-- after the part is safe: it may have been seen, and is never drawn again.
+- Before the record: nothing was spent, and the new texts were lost with the process. `--resume` rewrites them.
+- After the record, before the part is saved: the people have paid for texts that nobody has seen. Those texts were in
+  the memory of a dead process, or in a temporary file that is deleted unread. `--resume` rewrites them without charging
+  again, since this is the first release made from that record. The ledger knows the rows by run and row number.
+- After the part is saved: somebody may have seen it, so it is never rewritten.
 
-The ledger can be ahead of the parts by the last transaction and no more. More than that is a folder or a ledger brought
-back from a copy: there, texts may have been seen that the parts do not have, and the run cannot go on.
+The ledger can be ahead of the saved parts by the last transaction and no more. If it is further ahead, the folder or
+the ledger is an older copy. Then somebody may have seen texts that the folder lacks, and the run cannot resume.
 """
 
 from __future__ import annotations
@@ -23,61 +22,61 @@ from dataclasses import dataclass, field
 
 from dpbart.errors import BudgetExceeded, NotResumable
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.durable.saved import Drawn
-from dpbart.rewrite.durable.unfinished import Work
+from dpbart.rewrite.durable.saved import NewTexts
+from dpbart.rewrite.durable.unfinished import UnfinishedRun
 
 PART_ROWS = 8192
-PART_SECONDS = 10.0  # the most work that a killed run does again
+PART_SECONDS = 10.0  # the most work that a killed run has to repeat
 
 
 @dataclass
 class Releases:
-    """The texts of a run on their way into parts."""
+    """The new texts of a run, collected into parts, recorded and saved."""
 
     account: Account
-    work: Work
-    paid: int = 0  # rows that the ledger has recorded
-    drawn: Drawn = field(default_factory=Drawn)
+    unfinished: UnfinishedRun
+    recorded: int = 0  # rows that the ledger has recorded
+    unsaved: NewTexts = field(default_factory=NewTexts)
     people: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        before, self.paid = self.account.recorded()
-        safe = self.work.parts.rows
-        if self.account.ledger is not None and safe not in (before, self.paid):
+        before, self.recorded = self.account.recorded()
+        saved, folder = self.unfinished.saved.rows, self.unfinished.folder
+        if self.account.ledger is not None and saved not in (before, self.recorded):
             raise NotResumable(
-                f"the ledger has {self.paid:,} texts of this run, but {safe:,} are safe in {str(self.work.folder)!r}: "
-                "one of them is an older copy. Begin anew with --overwrite; what the ledger has recorded stays spent."
+                f"the ledger has {self.recorded:,} texts of this run, but {saved:,} are saved in {str(folder)!r}: "
+                "one of the two is an older copy. Start again with --overwrite; what the ledger recorded stays spent."
             )
 
     @property
     def rows(self) -> int:
-        """Rows that are safe, and those that are not yet."""
-        return self.work.parts.rows + len(self.drawn.texts)
+        """All rows rewritten so far, saved or not."""
+        return self.unfinished.saved.rows + len(self.unsaved.texts)
 
     def add(self, texts: Sequence[str], labels: Sequence[str] | None, people: Sequence[str], *, recipe: str) -> None:
-        """Take the next batch."""
-        self.drawn.texts += texts
-        self.drawn.labels += labels or ()
+        """Add the next batch, and save the part if it is full."""
+        self.unsaved.texts += texts
+        self.unsaved.labels += labels or ()
         self.people.update(people)
-        # A part that was paid for and lost ends where it ended then, so that no row is paid for twice or not at all.
-        full = len(self.drawn.texts) >= PART_ROWS or time.monotonic() - self.began >= PART_SECONDS
-        if self.rows == self.paid or (full and self.rows > self.paid):
-            self.make_safe(recipe=recipe)
+        # A part that was recorded and then lost must end at the same row again, so that each row is paid for once.
+        full = len(self.unsaved.texts) >= PART_ROWS or time.monotonic() - self.began >= PART_SECONDS
+        if self.rows == self.recorded or (full and self.rows > self.recorded):
+            self.save(recipe=recipe)
 
-    def make_safe(self, *, recipe: str) -> None:
-        """Check, record, release. Half of a part that was paid for and lost is no part, and is let go."""
-        if self.drawn.texts and self.rows >= self.paid:
-            self.work.check_input()  # texts of other rows than the run began with are not recorded, and not safe
-            if self.rows > self.paid:
+    def save(self, *, recipe: str) -> None:
+        """Check, record, release. An incomplete copy of a part that was recorded and then lost is not saved."""
+        if self.unsaved.texts and self.rows >= self.recorded:
+            self.unfinished.check_input()  # texts from a changed input are neither recorded nor saved
+            if self.rows > self.recorded:
                 self._record()
-            self.work.parts.add(self.drawn, recipe=recipe)
-            self.drawn, self.people = Drawn(), Counter()
+            self.unfinished.saved.add(self.unsaved, recipe=recipe)
+            self.unsaved, self.people = NewTexts(), Counter()
         self.began = time.monotonic()
 
     def _record(self) -> None:
         try:
-            self.account.record(self.people, before=self.work.parts.rows, upto=self.rows)
+            self.account.record(self.people, before=self.unfinished.saved.rows, upto=self.rows)
         except BudgetExceeded:
-            self.work.refuse(len(self.drawn.texts))
+            self.unfinished.refuse(len(self.unsaved.texts))
             raise

@@ -1,7 +1,7 @@
-"""The new texts of a run, safe on disk in numbered parts until all are there and the output is written.
+"""The new texts of a run, saved on disk in numbered parts until the output is written.
 
-A part is written beside its name, synced, and takes its name; so a part that has its name is whole, whatever happens.
-It holds new texts and, where labels are randomised, new labels: nothing of the input.
+A part is written to a temporary file, synced, and then renamed. So a part with its final name is always complete. It
+holds new texts and, if labels are randomised, new labels. It holds nothing from the input.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ _ENDING = ".arrow"
 
 
 @dataclass
-class Drawn:
-    """New texts that are not safe yet, and, where labels are randomised, new labels."""
+class NewTexts:
+    """New texts that are not saved yet and, if labels are randomised, their new labels."""
 
     texts: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
 
-class Parts:
-    """The parts in a folder, in order. Names are NUMBER-ROWS.arrow, ROWS counting from the start of the run."""
+class SavedTexts:
+    """The saved parts in a folder, in order. Files are named NUMBER-ROWS.arrow; ROWS is the total up to that part."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = sorted(folder.glob(f"*{_ENDING}"))
         if [_number(file) for file in self._files] != list(range(1, len(self._files) + 1)):
-            raise NotResumable(f"parts are missing in {str(folder)!r}. Begin anew with --overwrite.")
+            raise NotResumable(f"saved texts are missing in {str(folder)!r}. Start again with --overwrite.")
 
     @property
     def rows(self) -> int:
-        """How many rows are safe."""
+        """How many rows are saved."""
         return int(self._files[-1].stem.partition("-")[2]) if self._files else 0
 
     @property
     def recipe(self) -> str:
-        """How they were made."""
+        """The recipe of the texts in the last part; empty if there is no part."""
         if not self._files:
             return ""
         with pa.OSFile(str(self._files[-1])) as handle, pa.ipc.open_file(handle) as part:
             return str(part.schema.metadata[b"recipe"].decode())
 
-    def add(self, drawn: Drawn, *, recipe: str) -> None:
-        """Make some rows safe. When this returns, they are."""
-        columns: dict[str, Sequence[str]] = {_TEXT: drawn.texts}
-        if drawn.labels:
-            columns[_LABEL] = drawn.labels
+    def add(self, new: NewTexts, *, recipe: str) -> None:
+        """Save the next rows as one part. When this returns, they survive a power cut."""
+        columns: dict[str, Sequence[str]] = {_TEXT: new.texts}
+        if new.labels:
+            columns[_LABEL] = new.labels
         record = pa.record_batch(
             [pa.array(values, pa.large_string()) for values in columns.values()], names=list(columns)
         ).replace_schema_metadata({"recipe": recipe})
@@ -64,12 +64,12 @@ class Parts:
                 part.write_batch(record)
         except BadTable as error:
             raise BadTable(
-                f"{error} {self.rows:,} texts are safe in its folder; make room, and go on with --resume."
+                f"{error} {self.rows:,} texts are saved in its folder. Free some space, then continue with --resume."
             ) from None
         self._files.append(file)
 
     def read(self) -> Iterator[tuple[str, str | None]]:
-        """All rows in order, a part at a time: the new text, and the new label if there is one."""
+        """All rows in order, read one part at a time: the new text, and the new label if there is one."""
         for file in self._files:
             with pa.OSFile(str(file)) as handle, pa.ipc.open_file(handle) as part:
                 record = part.get_batch(0)

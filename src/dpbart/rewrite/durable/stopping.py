@@ -1,4 +1,4 @@
-"""Ctrl-C between two batches: what is done is made safe first."""
+"""Ctrl-C stops a run between two batches, after the finished texts are saved."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 
 class Stopped(KeyboardInterrupt):
-    """The user stopped the work; the message says what is safe and how to go on."""
+    """The user stopped the run; the message says what is saved and how to continue."""
 
 
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed. Pressed a second time, it stops at once."""
-    if threading.current_thread() is not threading.main_thread():  # others cannot set a handler, nor get the signal
+    """A function that says whether Ctrl-C was pressed. A second Ctrl-C stops at once."""
+    if threading.current_thread() is not threading.main_thread():  # other threads cannot set a handler
         yield lambda: False
         return
     pressed = False

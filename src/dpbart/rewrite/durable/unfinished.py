@@ -1,8 +1,8 @@
-"""The folder of a run that is not finished: `.OUT.dpbart` beside OUT, for its owner's eyes only.
+"""The folder of an unfinished run: `.OUT.dpbart` next to OUT, readable by its owner only.
 
-It holds a lock, the run's settings, the parts that are safe, and a secret: to know the input again, its digest is keyed
-with the secret, since a plain hash of a private file would tell whoever guesses the file that the guess is right. All
-of it goes when the output is there.
+It holds a lock, the run's settings, the saved texts and a secret. The secret is the key of the input's digest, which
+shows on resume whether the input is the same. A plain hash would let anybody who guesses the private file confirm the
+guess. The folder is deleted once the output is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dpbart.errors import BadTable, NotResumable
 from dpbart.files import digest_of, reason, sync_folder, write_whole
-from dpbart.rewrite.durable.saved import Parts
+from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.tables.table import STANDARD
 
 FORMAT = 1
@@ -30,53 +30,55 @@ INPUT = "the input"
 _MANIFEST, _SECRET, _LOCK, _REFUSED = "run.json", "secret", "lock", "refused"
 
 RunSettings = Mapping[str, object]
-Touched = tuple[int, ...]  # file, size and time of the last change: as long as these stay, so does the content
+Stamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
 
 
 @dataclass
-class Work:
-    """A run's own folder, locked."""
+class UnfinishedRun:
+    """An unfinished run and its folder, which is locked."""
 
     folder: Path
-    run: str
-    parts: Parts
+    run: str  # its name in the ledger
+    saved: SavedTexts
     source: Path
-    input: str  # its keyed digest when the run began
-    touched: Touched | None  # when it was last known to be the same
+    input: str  # the keyed digest of the input when the run began
+    stamp: Stamp | None  # of the input when it was last known to be unchanged
 
     def check_input(self, *, again: bool = False) -> None:
-        """Refuse an input that is another than when the run began. It is read again where it was touched, or if asked.
+        """Refuse an input that has changed since the run began.
+
+        The file is read again if its stamp has changed or if `again` is set.
 
         Raises:
-            BadTable: Says how to go on.
+            BadTable: The input has changed; the message says how to continue.
         """
-        now = touched(self.source)
-        if (again or now != self.touched) and _digest(self.folder, self.source) != self.input:
+        now = stamp_of(self.source)
+        if (again or now != self.stamp) and _digest(self.folder, self.source) != self.input:
             raise BadTable(
-                f"{str(self.source)!r} was changed while it was rewritten. {self.parts.rows:,} texts from before are "
-                "safe, and the output is not written. Put the input back, and go on with --resume."
+                f"{str(self.source)!r} was changed during the run. {self.saved.rows:,} texts from before that are "
+                "saved; no output was written. Restore the input, then continue with --resume."
             )
-        self.touched = now
+        self.stamp = now
 
     @property
     def refused(self) -> int:
-        """Texts that a budget has refused so far."""
+        """How many texts a budget has refused so far."""
         file = self.folder / _REFUSED
         return sum(map(int, file.read_text().split())) if file.is_file() else 0
 
     def refuse(self, texts: int) -> None:
-        """Remember, for the card, that so many texts were refused."""
+        """Remember for the card how many texts were refused."""
         with suppress(OSError), (self.folder / _REFUSED).open("a") as file:
             file.write(f"{texts}\n")
 
     def remove(self) -> None:
-        """All of it; first what makes it a run, in case this is cut short."""
+        """Delete the folder. The manifest goes first: if this is interrupted, what is left is not a run."""
         (self.folder / _MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def folder_of(target: Path) -> Path:
-    """Where the unfinished run of an output is.
+    """The folder of an output's unfinished run.
 
     >>> folder_of(Path("private.csv")).name
     '.private.csv.dpbart'
@@ -86,10 +88,10 @@ def folder_of(target: Path) -> Path:
 
 
 def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether there is an unfinished run of this output to go on with.
+    """Whether there is an unfinished run of this output to resume.
 
     Raises:
-        BadTable: There is one, and neither is it to go on nor to be thrown away; or it is running now.
+        BadTable: There is one, but the user asked neither to resume nor to overwrite it; or it is running now.
     """
     folder = folder_of(target)
     if not (folder / _MANIFEST).is_file():
@@ -97,16 +99,16 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
     with _locked(folder, target):
         pass
     if not (resume or overwrite):
-        safe = Parts(folder).rows
+        saved = SavedTexts(folder).rows
         raise BadTable(
-            f"{str(target)!r} has an unfinished run, of which {safe:,} texts are safe. Pass --resume to go on with it, "
-            "or --overwrite to begin anew; what a ledger has recorded stays spent."
+            f"{str(target)!r} has an unfinished run with {saved:,} texts saved. Pass --resume to continue it, "
+            "or --overwrite to start again; what a ledger has recorded stays spent."
         )
     return resume
 
 
-def touched(source: Path) -> Touched | None:
-    """What tells that a file was changed, without reading it; None of standard input, and of a file that is gone."""
+def stamp_of(source: Path) -> Stamp | None:
+    """A stamp that changes when the file changes, without reading it; None for standard input or a missing file."""
     try:
         held = None if source == STANDARD else source.stat()
     except OSError:
@@ -115,61 +117,61 @@ def touched(source: Path) -> Touched | None:
 
 
 @contextmanager
-def open_work(
-    target: Path, source: Path, settings: RunSettings, *, run: str, resume: bool, overwrite: bool, seen: Touched | None
-) -> Iterator[Work]:
-    """The folder of this run, made or found again, and locked as long as it is open.
+def open_run(
+    target: Path, source: Path, settings: RunSettings, *, run: str, resume: bool, overwrite: bool, seen: Stamp | None
+) -> Iterator[UnfinishedRun]:
+    """Create or find the folder of this run, and hold its lock while it is open.
 
     Args:
         target: the output.
         source: the input.
-        settings: all that must not change in the middle of a run.
-        run: a name for a new run.
-        resume: whether to go on with the run that is there.
-        overwrite: whether a run or an output that is there may be thrown away.
-        seen: the input as it was `touched` when the run was planned.
+        settings: everything that must not change during a run.
+        run: the name of a new run.
+        resume: whether to continue the existing run.
+        overwrite: whether an existing run or output may be deleted.
+        seen: the stamp of the input when the run was planned.
 
     Raises:
-        NotResumable: The input or a setting has changed; says which.
-        BadTable: Another run is writing this output, or has done so since it was looked at; the input has changed
+        NotResumable: The input or a setting has changed; the message says which.
+        BadTable: Another run is writing this output or has written it since the run was planned; the input has changed
             since then; or the folder cannot be written.
     """
     folder = folder_of(target)
-    with _told(folder):
+    with _one_line_errors(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
     with _locked(folder, target):
         _check_no_other(folder, target, resume=resume, overwrite=overwrite)
         try:
-            with _told(folder):
+            with _one_line_errors(folder):
                 _clear_half_written(folder, target)
                 run, digest = (_checked if resume else _begin)(folder, source, settings, run)
-            if touched(source) != seen:
-                raise BadTable(f"{str(source)!r} was changed after it was looked at. Give the same command again.")
+            if stamp_of(source) != seen:
+                raise BadTable(f"{str(source)!r} has changed since it was checked. Run the same command again.")
         except BaseException:
             if not resume:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-        yield Work(folder, run, Parts(folder), source, digest, seen)
+        yield UnfinishedRun(folder, run, SavedTexts(folder), source, digest, seen)
 
 
 def _check_no_other(folder: Path, target: Path, *, resume: bool, overwrite: bool) -> None:
-    """Between a look at the place and the lock, another run may have come and gone: its work is not thrown away."""
+    """Refuse if another run has written this output between the plan and the lock: its work must not be lost."""
     unfinished = (folder / _MANIFEST).is_file()
     if not unfinished if resume else not overwrite and (unfinished or target.exists()):
         if not unfinished:
-            shutil.rmtree(folder, ignore_errors=True)  # made just now
-        raise BadTable(f"another run has written {str(target)!r} in the meantime. Look at it, or name another output.")
+            shutil.rmtree(folder, ignore_errors=True)  # just created by this run
+        raise BadTable(f"another run has written {str(target)!r} in the meantime. Check it, or name another output.")
 
 
 def _clear_half_written(folder: Path, target: Path) -> None:
-    """Outputs that a run was killed in the middle of; the lock is ours, so nobody is writing one."""
+    """Delete partial outputs of a killed run. This run holds the lock, so nobody is writing one."""
     name = Path(os.path.realpath(target)).name
     for file in folder.parent.glob(f".{glob.escape(name)}.*.partial"):
         file.unlink()
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _one_line_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -178,12 +180,12 @@ def _told(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: Path, target: Path) -> Iterator[None]:
-    with _told(folder):
+    with _one_line_errors(folder):
         handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A run that ended just now took its folder along, and this would be the lock of nothing.
+            # A run that has just ended deletes its folder; then this lock would protect nothing.
             held = (folder / _LOCK).exists() and os.path.samestat(os.fstat(handle), os.stat(folder / _LOCK))
         except BlockingIOError:
             held = False
@@ -195,8 +197,8 @@ def _locked(folder: Path, target: Path) -> Iterator[None]:
 
 
 def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple[str, str]:
-    """Throw away what is there, but for the lock, and write the new run down; gives it and the input's digest."""
-    (folder / _MANIFEST).unlink(missing_ok=True)  # first: with it and without some parts, a run could seem to go on
+    """Clear the folder except for the lock, and start a new run. Returns its name and the input's digest."""
+    (folder / _MANIFEST).unlink(missing_ok=True)  # first: a manifest without all its parts would look resumable
     for file in folder.iterdir():
         if file.name != _LOCK:
             file.unlink()
@@ -211,24 +213,24 @@ def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple
 
 
 def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple[str, str]:
-    """The run that is there and the digest of its input; input and settings must be the same."""
+    """The existing run's name and its input's digest. Its input and settings must be unchanged."""
     try:
         held = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         before, run, form = dict(held["settings"]), str(held["run"]), held["format"]
         now = json.loads(json.dumps({**settings, INPUT: _digest(folder, source)}))
     except (ValueError, KeyError, TypeError, OSError):
-        raise NotResumable(f"{str(folder)!r} is damaged. Begin anew with --overwrite.") from None
+        raise NotResumable(f"{str(folder)!r} is damaged. Start again with --overwrite.") from None
     if form != FORMAT:
-        raise NotResumable(f"{str(folder)!r} is of another version of dpbart. Begin anew with --overwrite.")
+        raise NotResumable(f"{str(folder)!r} was made by another version of dpbart. Start again with --overwrite.")
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed:
-        # The values of settings may be shown; of the input there is a digest, which says nothing.
-        told = [
+        # Settings may be shown with their values; the input has only a digest, which says nothing.
+        named = [
             name if name == INPUT else f"{name} ({before.get(name)}, now {now.get(name)})" for name in sorted(changed)
         ]
         raise NotResumable(
-            f"the unfinished run cannot go on, since this has changed: {'; '.join(told)}. "
-            "Put it back, or begin anew with --overwrite; what a ledger has recorded stays spent."
+            f"the unfinished run cannot resume, because this has changed: {'; '.join(named)}. "
+            "Change it back, or start again with --overwrite; what a ledger has recorded stays spent."
         )
     return run, str(now[INPUT])
 

@@ -1,4 +1,4 @@
-"""Where batches are rewritten: in this process, in several, or on Ray."""
+"""The engines: they rewrite batches in this process, in several processes, or on Ray."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpbart.rewrite.engines.processes import Processes
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 
-WORTH_WORKERS = 2000  # rows; below, loading a model in every worker takes longer than the work
-MOST_WORKERS = 8  # by default: every one holds the model
+WORTH_WORKERS = 2000  # rows; below this, loading the model in every worker takes longer than the work itself
+MOST_WORKERS = 8  # by default: each worker holds the whole model in memory
 
 Choose = Callable[[Settings, int | None, int | None, str | None], Engine]
 
 
 def _local(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:
-    """As many processes as asked for, or as are worth it."""
+    """The given number of processes, or by default as many as pay off."""
     if address is not None:
-        raise BadParameter(f"an address must be one of a Ray cluster, got {address!r}. Pass --engine ray with it.")
+        raise BadParameter(f"an address needs the Ray engine, got {address!r}. Pass --engine ray with it.")
     make, replayed = partial(Rewriter.of, settings), settings.replay_seed is not None
     if workers is None:
         small = replayed or rows is None or rows < WORTH_WORKERS
@@ -46,13 +46,13 @@ def choose_engine(
 
     Args:
         name: "local" or "ray".
-        settings: of the rewriter, which every worker loads for itself.
-        workers: processes or actors; what is worth it by default.
-        rows: of the input; None where the number is not known.
-        address: of a Ray cluster.
+        settings: of the rewriter, which each worker loads itself.
+        workers: number of processes or Ray actors; chosen by the number of rows if left out.
+        rows: of the input; None if unknown.
+        address: the address of a Ray cluster.
 
     Raises:
-        BadParameter: There is no such engine, or the other arguments do not fit it.
+        BadParameter: There is no such engine, or it does not accept the other arguments.
     """
     if name not in ENGINES:
         raise BadParameter(f"engine must be one of {', '.join(ENGINES)}, got {name!r}.")

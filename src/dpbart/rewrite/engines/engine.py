@@ -1,9 +1,9 @@
-"""What an engine is: it maps a rewriter over batches.
+"""The engine protocol: an engine applies a rewriter to batches.
 
-Order is kept, a few batches are in flight and no more, and each is answered once. Workers load the model themselves and
-draw their randomness from their own operating system: no randomness is ever sent to them, and no budget. Their answers
-belong to the driver, which records and saves them. So the batch of a worker that died goes to another one, and nobody
-ever saw what the dead one had written.
+An engine keeps the order of the batches, holds only a few in flight, and returns each batch once. Workers load the
+model themselves and take their randomness from their own operating system; no randomness and no budget is ever sent to
+them. Only the driver records and saves results. If a worker dies, its batch goes to another worker. Nobody has seen
+what the dead worker wrote.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dpbart.errors import BadParameter, EngineFailed
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.tables.batch import Batch
 
-Make = Callable[[], Rewriter]  # loads a rewriter; travels to the workers
+Make = Callable[[], Rewriter]  # loads a rewriter; sent to the workers
 Answers = Generator[tuple[Batch, Rewriting], None, None]
 
-IN_FLIGHT = 3  # batches for each worker: one in work, and some so that it never waits for the driver
-MOST_DEATHS = 3  # of workers in a row without a finished batch in between
+IN_FLIGHT = 3  # batches per worker: one being rewritten, the others waiting, so that no worker idles
+MOST_DEATHS = 3  # of workers in a row, without a finished batch in between
 
 
 class Engine(Protocol):
@@ -28,14 +28,14 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """As the card has it."""
+        """Its name on the card."""
 
     def map(self, batches: Iterable[Batch]) -> Answers:
-        """Every batch with its new texts."""
+        """Each batch together with its new texts."""
 
 
 def check_workers(workers: int, *, replayed: bool) -> None:
-    """Refuse a number that makes no sense; a replay goes through its seed in one order only."""
+    """Refuse fewer than one worker, and more than one for a replay, which must use its seed in a fixed order."""
     if workers < 1:
         raise BadParameter(f"workers must be at least 1, got {workers}.")
     if workers > 1 and replayed:
@@ -43,18 +43,18 @@ def check_workers(workers: int, *, replayed: bool) -> None:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ended(batches: Iterable[Batch]) -> Iterator[Batch | None]:
-    """The batches, and None when there are no more."""
+    """The batches, then None at the end."""
     yield from batches
     yield None
 
 
 def keeps_dying() -> EngineFailed:
     return EngineFailed(
-        f"workers died {MOST_DEATHS + 1} times without finishing a batch. Is there too little memory? "
-        "Pass fewer --workers. What is done is saved: continue with --resume."
+        f"workers died {MOST_DEATHS + 1} times without finishing a batch. They may be out of memory: "
+        "pass fewer --workers. Finished texts are saved; continue with --resume."
     )

@@ -1,4 +1,4 @@
-"""Batches in this process, one after the other."""
+"""The engine that rewrites batches in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpbart.tables.batch import Batch
 
 @dataclass(frozen=True)
 class Inline:
-    """In this process."""
+    """Rewrites batches in this process."""
 
     make: Make
 

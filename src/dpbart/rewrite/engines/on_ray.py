@@ -1,12 +1,11 @@
-"""Batches on Ray: a local one by default, or a cluster by its address.
+"""The engine that rewrites batches on Ray: a local instance by default, or a cluster given by its address.
 
-Actors of Ray's core, and not a Ray Data pipeline: the batches come one by one from a reader in the driver and must come
-back in order, a few at a time, before the next is read. Ray Data takes its whole input first, and keeps blocks in an
-object store that is spilled to disk when it is full: private text would get into temporary files. Small arguments of
-an actor's call travel in the call itself, and are gone after it; large ones lie in the store, which a Ray of our own
-never spills.
+This uses plain Ray actors, not a Ray Data pipeline. The driver reads batches one by one, and they must come back in
+order, a few at a time, before the next is read. Ray Data would take the whole input first and keep it in an object
+store that spills to disk when full, so private text would end up in temporary files. Small arguments of an actor call
+are sent with the call and then dropped. Large ones go to the object store, which our own Ray instance never spills.
 
-Ray starts a dead actor anew and gives it its batch again; the answer comes to the driver once.
+Ray restarts a dead actor and sends its batch again. The driver gets each result once.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from dpbart.tables.batch import Batch
 
 SECONDS_TO_CONNECT = 10.0
 _SETTINGS = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # a private job reports to nobody
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray warns of a change to come
-    "RAY_worker_niceness": "0",  # at Ray's 15, workers get next to nothing of a machine that does other work too
+    "RAY_USAGE_STATS_ENABLED": "0",  # a private job sends no statistics
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning about a future change in Ray
+    "RAY_worker_niceness": "0",  # Ray's default of 15 starves workers on a busy machine
 }
-_NEVER_SPILL = {"automatic_object_spilling_enabled": False}  # to disk; the few batches in flight fill little
+_NEVER_SPILL = {"automatic_object_spilling_enabled": False}  # to disk; the few batches in flight need little memory
 
 
 class RayWorker:
-    """What an actor does."""
+    """The code of one Ray actor."""
 
     def __init__(self, make: Make, threads: int) -> None:
         import torch
@@ -50,11 +49,11 @@ class RayWorker:
 
 @dataclass(frozen=True)
 class OnRay:
-    """Actors of a Ray, each with its own model; with GPUs in the cluster, one each."""
+    """Rewrites batches in Ray actors, each with its own model and, if the cluster has GPUs, its own GPU."""
 
     make: Make
-    workers: int | None = None  # as many as the Ray has GPUs, or else CPUs
-    address: str | None = None  # host:port of a cluster's head, or "auto"; None starts a Ray on this machine
+    workers: int | None = None  # by default one per GPU or, without GPUs, one per CPU
+    address: str | None = None  # host:port of the head node, or "auto"; None starts Ray on this machine
 
     @property
     def name(self) -> str:
@@ -84,9 +83,9 @@ class OnRay:
 
 
 def _share(held: int, workers: int) -> float:
-    """What of a CPU or GPU one worker gets: a whole one, or an even part where there are more workers than that.
+    """The share of a CPU or GPU for one worker: a whole one, or an equal part if there are more workers.
 
-    An actor that asks for what is not there is never started, and Ray waits for it for ever.
+    Ray never starts an actor that requests more than exists; it would wait forever.
 
     >>> _share(4, 2), _share(1, 2), _share(3, 4), _share(0, 2)
     (1.0, 0.5, 0.5, 0.0)
@@ -108,7 +107,7 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     try:
         if address is None:
-            # "local" and not nothing, which would join whatever Ray runs here or RAY_ADDRESS names.
+            # "local", because None would join any Ray that runs here or that RAY_ADDRESS names.
             cores = workers or usable_cores()
             ray.init(address="local", num_cpus=cores, include_dashboard=False, _system_config=_NEVER_SPILL, **quiet)
         else:
@@ -122,7 +121,7 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Knock first: Ray itself tries for minutes."""
+    """Test the connection first: Ray itself keeps trying for minutes."""
     if address is None or address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -130,8 +129,8 @@ def _check_reachable(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=SECONDS_TO_CONNECT).close()
     except (OSError, ValueError, OverflowError):
         raise EngineFailed(
-            f"no Ray answers at {address!r}. Give the address of the cluster's head as host:port, such as "
-            "10.0.0.5:6379, or leave --address out for a Ray on this machine."
+            f"no Ray cluster answers at {address!r}. Give the address of its head node as host:port, such as "
+            "10.0.0.5:6379, or leave out --address to start Ray on this machine."
         ) from None
 
 
@@ -140,10 +139,10 @@ def _get(ray: Any, answer: Any) -> Rewriting:
         done: Rewriting = ray.get(answer)
     except ray.exceptions.RayActorError:
         raise keeps_dying() from None
-    except ray.exceptions.RayTaskError as error:  # its text may quote what the worker was given
+    except ray.exceptions.RayTaskError as error:  # its message may quote private text
         raise EngineFailed(f"a worker on Ray failed ({type(error.cause).__name__}). See Ray's own logs.") from None
-    except ray.exceptions.RayError as error:  # a machine lost, or out of memory, too often
+    except ray.exceptions.RayError as error:  # lost machines, or out of memory
         raise EngineFailed(
-            f"Ray lost a batch ({type(error).__name__}). What is done is safe, go on with --resume."
+            f"Ray lost a batch ({type(error).__name__}). Finished texts are saved; continue with --resume."
         ) from None
     return done

@@ -1,6 +1,6 @@
-"""Batches in several processes of this machine.
+"""The engine that rewrites batches in several processes on this machine.
 
-Processes, not threads: beam search is a loop in Python around small tensors, and threads would wait for each other.
+It uses processes, not threads: beam search is a Python loop over small tensors, so threads would block each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpbart.tables.batch import Batch
 
 @dataclass(frozen=True)
 class Processes:
-    """In several processes of this machine."""
+    """Rewrites batches in several processes on this machine."""
 
     make: Make
     workers: int
@@ -59,14 +59,14 @@ class Processes:
 
     def _pool(self) -> ProcessPoolExecutor:
         threads = max(1, usable_cores() // self.workers)
-        # Not forked from here, since torch's own threads do not survive a fork, but from a server that has imported
-        # everything and computed nothing. So workers, and those that replace dead ones, start at once.
+        # Torch's threads do not survive a fork, so workers are not forked from this process. They are forked from a
+        # server that has imported everything and computed nothing, so that even replacement workers start at once.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([Rewriter.__module__, "dpbart.models.halves"])
         return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(self.make, threads))
 
 
-_worker: Rewriter | DpbartError | None = None  # of this process, if it is a worker; or why it has none
+_worker: Rewriter | DpbartError | None = None  # the rewriter of this worker process, or why it has none
 
 
 def _start(make: Make, threads: int) -> None:
@@ -78,12 +78,12 @@ def _start(make: Make, threads: int) -> None:
     torch.set_num_threads(threads)
     try:
         _worker = make()
-    except DpbartError as error:  # told by the first batch: an error here would only break the pool
+    except DpbartError as error:  # raised with the first batch: an error here would only break the pool
         _worker = error
 
 
 def _end_with_the_driver() -> None:
-    """A killed driver cannot stop its workers: without this they would wait for the next batch for ever."""
+    """End this worker when the driver dies. A killed driver cannot stop its workers, and they would wait forever."""
     driver = multiprocessing.parent_process()
     if driver is not None:
         driver.join()
@@ -94,7 +94,7 @@ def _rewrite(texts: Sequence[str]) -> Rewriting:
     if isinstance(_worker, DpbartError):
         raise _worker
     if _worker is None:
-        raise EngineFailed("a worker has no model. This is a bug in dpbart.")
+        raise EngineFailed("a worker has no model. This is a bug in dpbart: please report it.")
     return _worker.rewrite(texts)
 
 
@@ -108,6 +108,6 @@ def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[Rewriting]:
 
 
 def _again(pool: ProcessPoolExecutor, batch: Batch, held: Future[Rewriting]) -> Future[Rewriting]:
-    """Finished batches stay finished; the others go to the new pool."""
+    """Keep a finished batch; submit an unfinished one to the new pool."""
     whole = held.done() and not held.cancelled() and held.exception() is None
     return held if whole else _submit(pool, batch)
