@@ -193,7 +193,7 @@ def test_a_domain_changes_the_tree_alone(tiny_code: Bundle, corpus: tuple[Corpus
     assert {name: each.shape for name, each in before.items()} == {name: each.shape for name, each in after.items()}
     assert CODE.table(adapted) == CODE.table(tiny_code)
     made_from = adapted.facts.recipe["domain"]
-    assert made_from["model"] == tiny_code.identity
+    assert made_from["model"] == f"tiny-code@{tiny_code.fingerprint}"
     assert [each["name"] for each in adapted.facts.corpora] == ["made up", "made_up.txt"]
     assert len(Rewriter.load(str(adapted.folder), epsilon=10).rewrite(["a child sold nine keys ."]).texts) == 1
 

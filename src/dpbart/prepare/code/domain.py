@@ -39,7 +39,7 @@ def adapt_code(bundle: Bundle, source: Source, plan: WriterPlan, folder: Path, o
     with minutes.of("tree"):
         vectors = tree_vectors(parts.sentence, text, plan, folder)
         tree = make_tree(vectors, TreeShape.of(parts.tree), folder / "tree.npz", seed=plan.seed)
-    done = {**settings, **text_facts(text, tree, len(vectors)), "model": bundle.identity}
+    done = {**settings, **text_facts(text, tree, len(vectors)), "model": f"{bundle.name}@{bundle.fingerprint}"}
     if plan.steps or plan.minutes is not None:
         made = train_writer(parts.writer, parts.sentence, tree, text, plan, folder, minutes)
         done |= {"steps": made.steps, "texts": made.texts}

@@ -72,11 +72,12 @@ class PairFit:
         guess = torch.log_softmax(states @ self._after.T + self._bias, 1)  # (contexts, vocabulary)
         nats = -(self.counts[chosen] * guess).sum(1) / self._row[chosen].clamp(min=1)
         among = 1 - (1 - self._chance[chosen]) ** _CONTEXTS  # chance that a context is in this step
-        loss = (nats * (self._row[chosen] / self._row.sum() / among).float()).sum()  # each counts as often as it occurs
+        weight = (self._row[chosen] / self._row.sum() / among).float()  # each counts as often as it occurs
+        loss = (nats * weight).sum()
         self._adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self._adam.step()
-        return f"{loss.item() / np.log(2):.2f} bits a token"
+        return f"{loss.item() / float(weight.sum()) / np.log(2):.2f} bits a token"
 
     def state(self) -> dict[str, Any]:
         tables = [each.detach() for each in (self._before, self._after, self._bias)]

@@ -47,7 +47,7 @@ class CodeRecipe(WriterPlan):
     taught: int = 200_000  # lines that the teacher reads, at most
     stretch: float = 2.0  # of the direction from blame to praise
     sentence_steps: int = 6_400  # of the sentence encoder
-    pair_steps: int = 400  # of the first guess of the writer's token tables
+    pair_steps: int = 250  # of the first guess of the writer's token tables
     vocabulary: int = 12_000  # of a new tokenizer
     length: int = 38  # tokens of a text that can be written
     vector: int = 128  # entries of a gist
