@@ -157,7 +157,7 @@ def test_a_run_with_other_settings_does_not_resume_but_may_have_more_steps(
 def test_a_time_becomes_steps_once(corpus: tuple[CorpusFile, ...], teacher: Path, tmp_path: Path) -> None:
     timed = replace(TINY, minutes=0.002)
     steps = make(corpus, teacher, tmp_path, timed).facts.recipe["code"]["steps"]
-    assert json.loads((tmp_path / "m.training" / "steps.json").read_text()) == {"steps": steps}
+    assert json.loads((tmp_path / "m.training" / "steps.json").read_text()) == {"minutes": 0.002, "steps": steps}
     assert make(corpus, teacher, tmp_path, timed).facts.recipe["code"]["steps"] == steps
 
 
@@ -180,6 +180,21 @@ def test_too_little_text_is_refused(teacher: Path, tmp_path: Path) -> None:
     source = Source(find_corpus([tmp_path / "public.txt"]))
     with pytest.raises(BadTable, match="at least 2 lines of public text are needed, got 1"):
         make_code(source, Teacher.load(str(teacher)), TINY, tmp_path / "t", tmp_path / "m", held_out=[])
+
+
+def test_a_tokenizer_of_another_kind_is_refused(
+    corpus: tuple[CorpusFile, ...], teacher: Path, tiny_adept: Bundle, tmp_path: Path
+) -> None:
+    with pytest.raises(NotPrepared, match="the tokenizer must begin with <s> <pad> </s> <unk> <mask>"):
+        make_code(
+            Source(corpus),
+            Teacher.load(str(teacher)),
+            TINY,
+            tmp_path / "t",
+            tmp_path / "m",
+            held_out=[],
+            tokenizer_of=tiny_adept,
+        )
 
 
 # -- a domain ---------------------------------------------------------------------------------------------------------
@@ -263,9 +278,9 @@ def test_a_model_is_made_adapted_and_used_by_the_commands_alone(
     (tmp_path / "in.txt").write_text("a child sold nine keys .\n")
     run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 20, "--model", model)
     assert json.loads((tmp_path / "out.txt.card.json").read_text())["guarantee"] == {"epsilon": 20.0, "delta": 0.0}
-    told = json.loads(run(*source, "--model", model, "--out", mine, "--steps", 1, "--json"))
-    assert told["recipe"]["model"].startswith("model@")
-    assert told["figures"] == {}
+    shown_json = json.loads(run(*source, "--model", model, "--out", mine, "--steps", 1, "--json"))
+    assert shown_json["recipe"]["model"].startswith("model@")
+    assert shown_json["figures"] == {}
     run("rewrite", tmp_path / "in.txt", tmp_path / "out2.txt", "--epsilon", 20, "--model", mine)
 
 

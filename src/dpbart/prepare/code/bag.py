@@ -17,7 +17,7 @@ from dpbart.models.code.tree import Floats
 from dpbart.prepare.code.rows import Ids
 
 _RIDGE = 0.3
-_TYPICAL = 4_000  # tokens whose entries have the wanted size
+_TYPICAL = 4_000  # tokens; their entries get the wanted size
 _SIZE = 0.5  # standard deviation of an entry of the token table
 
 

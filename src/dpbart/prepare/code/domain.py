@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from accelerate import Accelerator
@@ -31,7 +30,7 @@ def require_code(bundle: Bundle) -> None:
 def adapt_code(bundle: Bundle, source: Source, plan: WriterPlan, folder: Path, out: Path) -> Bundle:
     """The same encoder, tokenizer and table, with a tree of the domain; the writer is trained for the plan's steps."""
     require_code(bundle)
-    settings = {**asdict(plan), **source.provenance(), "model": bundle.fingerprint}
+    settings = {**plan.held(), **source.provenance(), "model": bundle.fingerprint}
     hold_to_recipe(Accelerator(), folder, settings, source.all)
     minutes, parts = Minutes(folder), Networks.load(bundle.folder)
     with minutes.of("text"):

@@ -33,6 +33,7 @@ from dpbart.prepare.fresh import fresh_writer
 from dpbart.prepare.pretrain import PretrainRecipe, train_tokenizer
 from dpbart.prepare.training import hold_to_recipe
 
+_MOST_TOKENS = 20_000  # tables of pairs of tokens then fit into 2 GB
 _FREQUENT = 2_500  # tokens of the writer's first softmax, at most
 
 
@@ -55,10 +56,10 @@ def make_code(
         folder: where parts are kept on the way.
         out: the model directory.
         held_out: public texts that the table of sizes is chosen on; none for a table from epsilon alone.
-        tokenizer_of: a model whose tokenizer is used; none for a new tokenizer.
+        tokenizer_of: the model to take the tokenizer from; none to train a new one.
     """
     taken = None if tokenizer_of is None else digest_of(tokenizer_of.folder / "tokenizer.json")
-    settings = {**asdict(recipe), **source.provenance(), "teacher": teacher.identity, "tokenizer": taken}
+    settings = {**recipe.held(), **source.provenance(), "teacher": teacher.identity, "tokenizer": taken}
     hold_to_recipe(Accelerator(), folder, settings, source.all)
     minutes = Minutes(folder)
     with minutes.of("text"):
@@ -147,9 +148,10 @@ def _tokenizer(source: Source, recipe: CodeRecipe, folder: Path, tokenizer_of: B
         write_whole(file, made.to_str())
     tokenizer = Tokenizer.from_file(str(file))
     first = tuple(tokenizer.id_to_token(number) for number in range(len(SPECIAL_TOKENS)))
-    if first != SPECIAL_TOKENS or tokenizer.get_vocab_size() >= 1 << 16:
+    if first != SPECIAL_TOKENS or tokenizer.get_vocab_size() > _MOST_TOKENS:
         raise NotPrepared(
-            f"the tokenizer must begin with {' '.join(SPECIAL_TOKENS)} and have fewer than 65,536 tokens. "
+            f"the tokenizer must begin with {' '.join(SPECIAL_TOKENS)} and have at most {_MOST_TOKENS:,} tokens, "
+            f"got {' '.join(str(token) for token in first)} and {tokenizer.get_vocab_size():,} tokens. "
             "Choose another --tokenizer-of, or leave it out."
         )
     return tokenizer

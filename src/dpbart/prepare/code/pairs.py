@@ -17,7 +17,7 @@ from torch import Tensor
 from dpbart.models.code.writer import BEGIN, END, Writer
 from dpbart.prepare.code.rows import Rows
 
-_CONTEXTS = 400  # tokens whose followers are fitted in one step
+_CONTEXTS = 400  # tokens in one step; what follows each of them is fitted
 _RATES = (0.02, 0.01)  # of the first table, and of the second with its bias
 _GATE = float(np.log(0.18))  # where the gate of rare tokens begins
 
@@ -66,8 +66,8 @@ class PairFit:
     def take_step(self, step: int, steps: int) -> str:
         for group, rate in zip(self._adam.param_groups, _RATES, strict=True):
             group["lr"] = rate * (steps - step) / steps
-        drawn = np.random.default_rng([self.seed, 4, step]).choice(len(self.counts), _CONTEXTS, p=self._chance.numpy())
-        chosen = torch.from_numpy(np.unique(drawn))
+        draw = np.random.default_rng([self.seed, 4, step])
+        chosen = torch.from_numpy(np.unique(draw.choice(len(self.counts), _CONTEXTS, p=self._chance.numpy())))
         states = F.rms_norm(self._before[chosen], (self.width,))
         guess = torch.log_softmax(states @ self._after.T + self._bias, 1)  # (contexts, vocabulary)
         nats = -(self.counts[chosen] * guess).sum(1) / self._row[chosen].clamp(min=1)

@@ -1,6 +1,6 @@
 """The teacher's space, changed so that praise and blame lie further apart, and cut to its widest directions.
 
-Quantised to 11 bits, a stretch of 2 costs .004 of similarity and wins .03 to .07 of F1 where praise is to be told from
+Quantised to 11 bits, a stretch of 2 costs .004 of similarity and wins .03 to .07 of F1 on a task about praise and
 blame (Amazon stars).
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from dpbart.errors import BadParameter
 
@@ -33,6 +33,10 @@ class WriterPlan:
                 raise BadParameter(f"{name} must be at least {bound}, got {getattr(self, name)}.")
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise BadParameter(f"minutes must be greater than 0 and finite, got {self.minutes}.")
+
+    def held(self) -> dict[str, object]:
+        """The settings that a resumed run must share. A time only decides the number of steps, which may change."""
+        return {name: value for name, value in asdict(self).items() if name != "minutes"}
 
     def rate_at(self, step: int, steps: int) -> float:
         """Of the full rate: rises, stays, and falls to 2%."""

@@ -1,4 +1,4 @@
-"""The teacher: a public sentence encoder, whose vectors our own small one learns to predict."""
+"""The teacher: a public sentence encoder. Our own small one learns to predict its vectors."""
 
 from __future__ import annotations
 

@@ -125,12 +125,14 @@ def steps_of(author: Author, plan: WriterPlan, folder: Path) -> int:
     if plan.minutes is None:
         return plan.steps
     file = folder / "steps.json"
-    if not file.is_file():
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    if known.get("minutes") != plan.minutes:
         trial = Author(copy.deepcopy(author.writer), author.encoder, author.tree, author.text, plan)
         trial.take_step(0, _TIMED)  # the first one is slower than the others
         began = time.monotonic()
         for step in range(_TIMED):
             trial.take_step(step, _TIMED)
         seconds = (time.monotonic() - began) / _TIMED
-        write_whole(file, json.dumps({"steps": max(1, int(60 * plan.minutes / seconds))}))
-    return int(json.loads(file.read_text())["steps"])
+        known = {"minutes": plan.minutes, "steps": max(1, int(60 * plan.minutes / seconds))}
+        write_whole(file, json.dumps(known))
+    return int(known["steps"])
