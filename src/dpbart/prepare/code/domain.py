@@ -41,6 +41,6 @@ def adapt_code(bundle: Bundle, source: Source, plan: WriterPlan, folder: Path, o
     done = {**settings, **text_facts(text, tree, len(vectors)), "model": f"{bundle.name}@{bundle.fingerprint}"}
     if plan.steps or plan.minutes is not None:
         made = train_writer(parts.writer, parts.sentence, tree, text, plan, folder, minutes)
-        done |= {"steps": made.steps, "texts": made.texts}
-    facts = trained_further(bundle.facts, source.all, {"domain": {**done, "minutes_spent": minutes.spent}})
+        done |= made.facts()
+    facts = trained_further(bundle.facts, source.all, {"domain": {**done, **minutes.facts()}})
     return save_code(Networks(parts.tokenizer, parts.sentence, tree, parts.writer), facts, out)

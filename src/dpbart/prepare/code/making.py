@@ -58,6 +58,7 @@ def make_code(
         held_out: public texts that the table of sizes is chosen on; none for a table from epsilon alone.
         tokenizer_of: the model to take the tokenizer from; none to train a new one.
     """
+    teacher.require_width(recipe.vector)
     taken = None if tokenizer_of is None else digest_of(tokenizer_of.folder / "tokenizer.json")
     settings = {**recipe.held(), **source.provenance(), "teacher": teacher.identity, "tokenizer": taken}
     hold_to_recipe(Accelerator(), folder, settings, source.all)
@@ -76,14 +77,13 @@ def make_code(
     parts = Networks(tokenizer, sentence, tree, made.writer)
     with minutes.of("table"):
         table, figures = _table(parts, made, school, held_out, folder)
-    done = {**settings, **text_facts(text, tree, len(vectors)), "steps": made.steps, "texts": made.texts}
     facts = ModelFacts(
         variant="code",
         length=recipe.length,
         width=recipe.writer_width,
         code={"table": [list(row) for row in table.rows], "settings": asdict(CodeSettings())},
         corpora=tuple(file.provenance() for file in source.all),
-        recipe={"code": {**done, "minutes_spent": minutes.spent}},
+        recipe={"code": {**settings, **text_facts(text, tree, len(vectors)), **made.facts(), **minutes.facts()}},
         figures=figures,
     )
     return save_code(parts, facts, out)

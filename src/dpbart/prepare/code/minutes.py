@@ -18,6 +18,9 @@ class Minutes:
         self._file = folder / "minutes.json"
         self.spent: dict[str, float] = json.loads(self._file.read_text()) if self._file.is_file() else {}
 
+    def facts(self) -> dict[str, object]:
+        return {"minutes_spent": self.spent}
+
     @contextmanager
     def of(self, part: str) -> Iterator[None]:
         """Count the time inside the block, also if it is interrupted."""

@@ -27,6 +27,9 @@ class Made:
     steps: int
     texts: int
 
+    def facts(self) -> dict[str, object]:
+        return {"steps": self.steps, "texts": self.texts}
+
 
 def tree_vectors(sentence: SentenceEncoder, text: PublicText, plan: WriterPlan, folder: Path) -> Floats:
     """Vectors of a sample of lines and of all documents, (texts, vector)."""

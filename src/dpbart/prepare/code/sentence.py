@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from dpbart.errors import NotPrepared
 from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
 from dpbart.models.code.tree import Floats, unit
 from dpbart.prepare.code.bag import start_bag
@@ -28,11 +27,6 @@ class School:
     """A sentence encoder in the making, and the space of its teacher."""
 
     def __init__(self, teacher: Teacher, tokenizer: Tokenizer, recipe: CodeRecipe, folder: Path) -> None:
-        if teacher.width < recipe.vector:
-            raise NotPrepared(
-                f"the teacher's vectors must have at least {recipe.vector} entries, got {teacher.width} from "
-                f"'{teacher.identity}'. Choose a wider teacher."
-            )
         self.teacher, self.tokenizer, self.recipe, self.folder = teacher, tokenizer, recipe, folder
 
     def teach(self, text: PublicText, minutes: Minutes) -> SentenceEncoder:

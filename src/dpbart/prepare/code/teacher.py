@@ -58,6 +58,14 @@ class Teacher:
             raise NotPrepared(f"the teacher '{name}' cannot be loaded ({type(error).__name__}). {_REMEDY}") from error
         return cls(f"{Path(name).name}@{digest_of(weights)[:12]}", model, tokenizer)
 
+    def require_width(self, least: int) -> None:
+        """Refuse a teacher with vectors that are narrower than those of a gist."""
+        if self.width < least:
+            raise NotPrepared(
+                f"the teacher's vectors must have at least {least} entries, got {self.width} from '{self.identity}'. "
+                "Choose a wider teacher."
+            )
+
     @torch.inference_mode()
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Unit vectors, (texts, width)."""
