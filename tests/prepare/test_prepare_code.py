@@ -21,7 +21,7 @@ from dpbart.errors import BadParameter, BadTable, NotPrepared
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
 from dpbart.models.code.model import Networks
-from dpbart.prepare.code import loop, recipe, table
+from dpbart.prepare.code import loop, recipe, table, writing
 from dpbart.prepare.code.domain import adapt_code
 from dpbart.prepare.code.making import make_code
 from dpbart.prepare.code.recipe import CodeRecipe, WriterPlan
@@ -49,13 +49,14 @@ TINY = CodeRecipe(
     writer_layers=1,
     depth=5,
 )
-pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk", "few_budgets")
+pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk", "small_steps")
 
 
 @pytest.fixture(scope="module")
-def few_budgets() -> Iterator[None]:
+def small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "EPSILONS", (1.0, 20.0))
+        patch.setattr(writing, "_TOKENS", 4)  # so that more texts are read than a step has room for
         yield
 
 
@@ -66,7 +67,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(
-    tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...], teacher: Path, few_budgets: None
+    tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...], teacher: Path, small_steps: None
 ) -> Bundle:
     """A tiny code model, made from scratch without interruption."""
     return make(corpus, teacher, tmp_path_factory.mktemp("made"))
