@@ -1,4 +1,4 @@
-"""The tables of docs/code.md: what the code model and PR+ keep of held-out public text at small budgets.
+"""The tables of docs/code.md and README.md: what the code model keeps of held-out public text at small budgets.
 
     python docs/make_code.py --corpus corpus/ --texts 2000 --judge all-MiniLM-L6-v2/
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpbart import Rewriter
@@ -24,7 +25,9 @@ from dpbart.prepare.corpus import find_corpus, held_out_texts
 DOCS = Path(__file__).parent
 CELLS = DOCS / "code.json"
 EPSILONS = (1, 2, 4, 6, 8, 10, 20, 35, 50, 70, 100, 120, 200)
-MODELS = ["mini-code", "mini-pr-plus"]
+MODEL = "mini-code"
+PAPERS = "mini-pr-plus"  # the paper's best model; its scores are in docs/models.json
+HEADLINE = (10, 20, 35, 50, 70, 100)  # the epsilons of README.md
 IDS = 20  # a text is cut to as many, as on docs/models.md
 SHOWN = (  # the figures of a cell, and how a table shows them
     ("bleu", "BLEU", "{:.1f}"),
@@ -45,8 +48,8 @@ SAMPLES = (  # made up for this page
 Cells = dict[str, dict[str, object]]
 
 
-def measure(model: str, epsilon: float, texts: list[str], judge: SentenceVectors | None) -> dict[str, object]:
-    rewriter = Rewriter.load(model, epsilon=epsilon)
+def measure(epsilon: float, texts: list[str], judge: SentenceVectors | None) -> dict[str, object]:
+    rewriter = Rewriter.load(MODEL, epsilon=epsilon)
     done = rewriter.rewrite(texts)
     kept = measure_kept(texts, done.texts)
     near = None if judge is None else measure_similarity(texts, done.texts, judge)
@@ -64,30 +67,44 @@ def measure(model: str, epsilon: float, texts: list[str], judge: SentenceVectors
     }
 
 
-def table(cells: Cells, model: str) -> str:
-    lines = ["| epsilon | " + " | ".join(f"{epsilon:g}" for epsilon in EPSILONS) + " |", "|---" * 14 + "|"]
-    for figure, name, form in SHOWN:
-        row = [cells.get(f"{model} {epsilon:g}", {}).get(figure) for epsilon in EPSILONS]
-        lines.append(f"| {name} | " + " | ".join("" if each is None else form.format(each) for each in row) + " |")
-    return "\n".join(lines)
-
-
-def samples(cells: Cells, model: str) -> str:
-    lines = []
-    for number, original in enumerate(SAMPLES):
-        lines += [f"**{original}**", "", "| epsilon | written |", "|---|---|"]
-        for epsilon in (4, 10, 20, 35, 50, 70, 100):
-            cell = cells.get(f"{model} {epsilon:g}")
-            if cell is not None:
-                lines.append(f"| {epsilon:g} | {list(cell['samples'])[number]} |")  # type: ignore[call-overload]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def tables() -> str:
-    """All tables of the page, of every cell that was measured."""
+def table() -> str:
+    """Every budget that was measured."""
     cells = _cells()
-    return "\n\n".join([*(f"`{model}`\n\n{table(cells, model)}" for model in MODELS), samples(cells, MODELS[0])])
+    budgets = sorted(float(name.rpartition(" ")[2]) for name in cells)
+    lines = [
+        "| epsilon | " + " | ".join(f"{epsilon:g}" for epsilon in budgets) + " |",
+        "|---" * (len(budgets) + 1) + "|",
+    ]
+    return "\n".join([*lines, *(_row(cells, budgets, *each) for each in SHOWN)])
+
+
+def headline() -> str:
+    """The table of README.md, with the paper's best model below."""
+    cells, papers = _cells(), json.loads((DOCS / "models.json").read_text())
+    lines = ["| epsilon | " + " | ".join(map(str, HEADLINE)) + " |", "|---" * (len(HEADLINE) + 1) + "|"]
+    lines += [_row(cells, HEADLINE, *each) for each in SHOWN[:4]]
+    theirs = [papers.get(f"{PAPERS} {epsilon}", {}).get("bleu") for epsilon in HEADLINE]
+    scores = " | ".join("" if each is None else f"{each:.1f}" for each in theirs)
+    return "\n".join([*lines, f"| BLEU of `{PAPERS}` (delta 1e-5) | {scores} |"])
+
+
+def _row(cells: Cells, budgets: Sequence[float], figure: str, name: str, form: str) -> str:
+    held = [cells.get(f"{MODEL} {epsilon:g}", {}).get(figure) for epsilon in budgets]
+    return f"| {name} | " + " | ".join("" if each is None else form.format(each) for each in held) + " |"
+
+
+def samples(numbers: Sequence[int] = range(len(SAMPLES))) -> str:
+    """What was written for some of the samples."""
+    cells, lines = _cells(), ["| epsilon | text |", "|---|---|"]
+    for number in numbers:
+        lines.append(f"| original | {SAMPLES[number]} |")
+        for epsilon in (100, 70, 50, 35, 20, 10):
+            cell = cells.get(f"{MODEL} {epsilon}")
+            if cell is not None:
+                written = list(cell["samples"])[number]  # type: ignore[call-overload]
+                lines.append(f"| {epsilon} | {written.replace('|', '/')} |")
+        lines.append("| | |")
+    return "\n".join(lines[:-1])
 
 
 def main() -> None:
@@ -95,20 +112,18 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, nargs="+", required=True)
     parser.add_argument("--texts", type=int, default=2000)
     parser.add_argument("--judge", help="sentence encoder: directory or hub id")
-    parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     asked = parser.parse_args()
     tokens = Tokens.load(Bundle.find("mini-pr-plus").folder / "tokenizer.json", length=IDS)
     texts = tokens.decode(tokens.encode(held_out_texts(find_corpus(asked.corpus), asked.texts)))
     judge = None if asked.judge is None else load_vectors(SentenceEncoderFiles.find(asked.judge))
-    for model in asked.models:
-        fingerprint = Bundle.find(model).fingerprint
-        for epsilon in asked.epsilons:
-            before = _cells().get(f"{model} {epsilon:g}")
-            if before is None or fingerprint not in str(before["recipe"]) or before["texts"] != len(texts):
-                measured = measure(model, epsilon, texts, judge)
-                CELLS.write_text(json.dumps({**_cells(), f"{model} {epsilon:g}": measured}, indent=1) + "\n")
-    print(tables())
+    fingerprint = Bundle.find(MODEL).fingerprint
+    for epsilon in asked.epsilons:
+        before = _cells().get(f"{MODEL} {epsilon:g}")
+        if before is None or fingerprint not in str(before["recipe"]) or before["texts"] != len(texts):
+            measured = measure(epsilon, texts, judge)
+            CELLS.write_text(json.dumps({**_cells(), f"{MODEL} {epsilon:g}": measured}, indent=1) + "\n")
+    print(table(), headline(), samples(), sep="\n\n")
 
 
 def _cells() -> Cells:

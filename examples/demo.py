@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path("demo")
-BUDGETS = ("2500", "1000", "500")  # epsilon; another column shows the same path without noise
+BUDGETS = ("100", "50", "10")  # epsilon; another column shows the same path without noise
 SHOWN = 10
 TEXTS = """\
 I saw my doctor in Leeds on Tuesday about my knee.

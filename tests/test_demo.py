@@ -25,8 +25,8 @@ def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
         rewritten = texts_of(card.with_name(card.name.removesuffix(".card.json")))
         assert len(rewritten) == 30
         unchanged[card.name] = sum(old == new for old, new in zip(originals, rewritten, strict=True))
-    assert unchanged["rewritten-none.csv.card.json"] >= 6  # the model can copy
-    assert unchanged["rewritten-500.csv.card.json"] <= 2  # 138 bits do not carry 30 such texts
+    assert unchanged["rewritten-none.csv.card.json"] >= 20  # the model can copy
+    assert unchanged["rewritten-10.csv.card.json"] == 0  # 10 bits do not carry a text
 
 
 def texts_of(file: Path) -> list[str]:

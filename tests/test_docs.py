@@ -88,7 +88,7 @@ def test_tests_and_scripts_that_a_page_names_exist() -> None:
 
 def test_source_files_that_a_page_names_exist() -> None:
     rooms = "privacy|channels|models|tables|rewrite|prepare|evaluate|cli"
-    pages = [page.read_text() for page in (REPOSITORY / "docs").glob("*.md")]
+    pages = [page.read_text() for page in (*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "CONTRIBUTING.md")]
     named = {path for page in pages for path in re.findall(rf"`((?:{rooms})/[\w/]+(?:\.py|/))`", page)}
     assert len(named) > 10
     assert [path for path in sorted(named) if not (REPOSITORY / "src" / "dpbart" / path).exists()] == []
@@ -119,3 +119,12 @@ def test_the_example_with_frames_runs() -> None:
     frame, mapped = done.stdout.split("Column([")  # what each of the two hooks gave back
     assert frame.split()[:2] == ["id", "text"]
     assert len(ast.literal_eval(f"[{mapped.strip()[:-1]}")) == 2
+
+
+def test_the_tables_of_the_code_channel_are_its_scores() -> None:
+    script = script_of_the_docs("make_code")
+    assert script.table() in (REPOSITORY / "docs" / "code.md").read_text()
+    assert script.samples() in (REPOSITORY / "docs" / "code.md").read_text()
+    readme = (REPOSITORY / "README.md").read_text()
+    assert script.headline() in readme
+    assert script.samples((1, 2, 3)) in readme

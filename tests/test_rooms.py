@@ -117,6 +117,7 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
         "import sys; from click.testing import CliRunner; from dpbart.cli import cli\n"
         "for args in (['--help'], ['rewrite', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
         "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
+        "['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], ['evaluate', 'fluency', '-h'], "
         "['experiment', 'run', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
         "print([m for m in ('torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn') if m in sys.modules])"

@@ -1,7 +1,7 @@
 """Differentially private text rewriting under local DP.
 
 from dpbart import Rewriter
-Rewriter.load(epsilon=2500, delta=1e-5).rewrite(["A text that must stay private."])
+Rewriter.load(epsilon=50).rewrite(["A text that must stay private."])
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ from dpbart.errors import (
 )
 
 __version__ = "0.1.0"
-DEFAULT_MODEL = "mini-pr-plus"
+DEFAULT_MODEL = "mini-code"
 
 if TYPE_CHECKING:
     from dpbart.privacy.budget.ledger import Ledger

@@ -51,6 +51,8 @@ def test_a_code_model_runs_next_to_the_others(tiny: Bundle, tiny_code: Bundle, t
     assert [r.mechanism for r in others] == [None, "none", "gaussian"]
     assert (code.mechanism, code.epsilon, code.delta, code.beams) == ("response", 10, 0, None)
     assert None not in (code.bleu, code.f1_mean, code.valid_f1)
+    cards = [file.read_text() for file in (tmp_path / "out" / "rewritten").glob("*.card.json")]
+    assert sum("from a gist alone 3 samples" in card for card in cards) == 1  # the model's own, not the plan's beams
 
 
 def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ def test_public_text_is_fluent_and_shuffled_words_are_not() -> None:
     found = measure_fluency(PUBLIC[:50], PUBLIC)
     assert found.share == 1
     assert found.shuffled is not None
-    assert found.shuffled < 0.6
+    assert found.shuffled < 0.2
 
 
 def test_a_word_salad_is_no_better_than_its_control() -> None:
-    salad = [" ".join(sorted(text.split(), key=hash_of)) for text in PUBLIC]
+    salad = [" ".join(sorted(text.split(), key=lambda word: word[::-1])) for text in PUBLIC]
     found = measure_fluency(salad, PUBLIC, originals=PUBLIC)
     assert found.share is not None
     assert found.shuffled is not None
@@ -22,21 +22,17 @@ def test_a_word_salad_is_no_better_than_its_control() -> None:
     assert found.original == 1
 
 
-def hash_of(word: str) -> str:
-    return word[::-1]
-
-
-def test_pairs_do_not_cross_texts() -> None:
-    assert measure_fluency(["boat gate"], ["the boat", "gate there"]).share == 0
+def test_triples_do_not_cross_texts() -> None:
+    assert measure_fluency(["the boat gate"], ["the boat", "gate there"]).share == 0
 
 
 def test_case_and_punctuation_make_no_difference() -> None:
-    assert measure_fluency(["The, BOAT"], ["the boat."]).share == 1
+    assert measure_fluency(["The, BOAT sank"], ["the boat. Sank"]).share == 1
 
 
-def test_without_a_pair_of_words_there_is_no_share() -> None:
-    found = measure_fluency(["boat", "", "!"], PUBLIC)
-    assert (found.share, found.shuffled, found.original, found.pairs) == (None, None, None, 0)
+def test_without_three_words_there_is_no_share() -> None:
+    found = measure_fluency(["the boat", "", "!"], PUBLIC)
+    assert (found.share, found.shuffled, found.original, found.triples) == (None, None, None, 0)
 
 
 def test_the_control_is_the_same_every_time() -> None:

@@ -70,6 +70,8 @@ def test_latex_takes_any_label() -> None:
 def test_the_beam_is_said_in_the_table() -> None:
     results = [replace(each, beams=4 if each.model else None) for each in read_results(STORED)]
     assert "Rewritten with a beam of 4." in paper_tables(results)[0].notes
+    some = [replace(each, beams=None) if each.model == "mini" else each for each in results]
+    assert "Rewritten with a beam of 4 (mini: by its own settings)." in paper_tables(some)[0].notes
 
 
 def test_the_tables_of_samples() -> None:

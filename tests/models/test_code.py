@@ -64,7 +64,9 @@ def test_a_code_of_many_bits_brings_the_text_back(tiny_code: Bundle) -> None:
     assert decode(model, channel, model.encode(texts)) == model.read(texts)
 
 
-@pytest.mark.parametrize(("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (12, 12), (9, 8), (25, 8), (140, 8), (40, 0)])
+@pytest.mark.parametrize(
+    ("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (12, 12), (9, 8), (20, 8), (25, 8), (140, 8), (40, 0)]
+)
 def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
     model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
     codes = [0, (1 << bits) - 1, *(secrets.randbelow(1 << bits) for _ in range(14))]

@@ -39,8 +39,8 @@ def cli() -> None:
     """Rewrite texts so that they can be shared without giving away their authors.
 
     \b
-        dpbart rewrite reviews.csv private.csv --epsilon 2500
-        echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 2500
+        dpbart rewrite reviews.csv private.csv --epsilon 50
+        echo "I saw my doctor in Leeds today." | dpbart rewrite - - --epsilon 50
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clean up as after an error: leave nothing half-written
 

@@ -109,30 +109,28 @@ def names(model: str, epsilon: float, texts: int, as_json: bool) -> None:
 @text_option
 @json_option
 def fluency(rewritten: Path, corpus: tuple[Path, ...], original: Path | None, text_column: str, as_json: bool) -> None:
-    """Share of the word pairs in REWRITTEN that also occur in public text.
+    """Share of three words in a row in REWRITTEN that also occur in public text.
 
     The control is the same share with the words of each text in random order. Texts are fluent if their share is close
-    to that of the originals. Dull texts score high too, so read it together with the similarity.
+    to that of the originals. Dull texts score high too, so read it together with the similarity. The last 1% of each
+    corpus file is left out, as in the training of models, so held-out texts can be the originals.
 
     \b
         dpbart evaluate fluency private.csv --corpus public.txt.zst --original reviews.csv
     """
     from dpbart.evaluate.data.pairs import read_texts
     from dpbart.evaluate.scores.fluency import measure_fluency
-    from dpbart.prepare import corpus as public
+    from dpbart.prepare.corpus import find_corpus, training_texts
 
     texts = read_texts(rewritten, text_column=text_column)
     originals = [] if original is None else read_texts(original, text_column=text_column)
-    files = public.find_corpus(corpus)
-    found = measure_fluency(
-        texts, (text for file in files for text in public.read_texts(file.path)), originals=originals
-    )
+    found = measure_fluency(texts, training_texts(find_corpus(corpus)), originals=originals)
     if as_json:
         click.echo(json.dumps({**asdict(found), "texts": len(texts)}))
         return
     for title, share, what in (
-        ("Rewritten", found.share, f"of {found.pairs:,} word pairs occur in the public text"),
-        ("Original", found.original, "of the word pairs in the original texts do"),
+        ("Rewritten", found.share, f"of {found.triples:,} triples of words occur in the public text"),
+        ("Original", found.original, "of the triples in the original texts do"),
         ("Shuffled", found.shuffled, "do with the words of each text in random order"),
     ):
         if share is not None:

@@ -18,7 +18,7 @@ text_option = click.option("--text-column", default="text", show_default=True, h
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 engine_option = click.option(
     "--engine",
-    type=click.Choice(["local", "ray"]),
+    metavar="local|ray",
     default="local",
     show_default=True,
     help="Run on this machine, or on Ray.",

@@ -101,10 +101,10 @@ def rewrite(
     line. Other columns stay as they are.
 
     \b
-        dpbart rewrite reviews.csv private.csv --epsilon 2500 --labels public --label-column stars
+        dpbart rewrite reviews.csv private.csv --epsilon 50 --labels public --label-column stars
         dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
-        cat notes.txt | dpbart rewrite - - --epsilon 2500 > private.txt
+        cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
     from dpbart.rewrite.job import rewrite_file
     from dpbart.rewrite.labels import read_label_set

@@ -22,7 +22,7 @@ Columns = Mapping[str, Sequence[object]]
 def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: str = "text") -> pandas.DataFrame:
     """A new frame with the texts rewritten; the index and the other columns stay the same.
 
-    rewrite_frame(frame, Rewriter.load(epsilon=2500), text_column="review")
+    rewrite_frame(frame, Rewriter.load(epsilon=50), text_column="review")
 
     Args:
         frame: is not changed; a missing text counts as an empty one and is rewritten like any other.
@@ -40,7 +40,7 @@ def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: s
 def batch_function(rewriter: Rewriter, *, text_column: str = "text") -> Callable[[Columns], dict[str, list[str]]]:
     """A function for `map(batched=True)` of Hugging Face `datasets`: it returns new texts for a batch of columns.
 
-    dataset.map(batch_function(Rewriter.load(epsilon=2500)), batched=True, load_from_cache_file=False)
+    dataset.map(batch_function(Rewriter.load(epsilon=50)), batched=True, load_from_cache_file=False)
 
     `datasets` stores the result on disk. Choose delta below 1 / rows: a batch does not know the number of rows.
     """

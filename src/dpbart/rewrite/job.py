@@ -205,7 +205,7 @@ def rewrite_file(
 ) -> Card:
     """Rewrite a file: check everything, rewrite and save batch by batch, then write the card and the output.
 
-    rewrite_file(Request(Path("notes.csv"), Path("private.csv")), Settings(epsilon=2500))
+    rewrite_file(Request(Path("notes.csv"), Path("private.csv")), Settings(epsilon=50))
 
     Args:
         request: which file, and how to treat its columns and people.

@@ -38,7 +38,7 @@ class Rewriting:
 class Rewriter:
     """A model and its channel, ready to rewrite.
 
-    Rewriter.load("mini-pr-plus", epsilon=2500, delta=1e-5).rewrite(["A text that must stay private."])
+    Rewriter.load("mini-code", epsilon=50).rewrite(["A text that must stay private."])
     """
 
     model: Model[Any, Any]

@@ -49,7 +49,7 @@ class Settings:
     """A model by name, and how it rewrites. Only plain values are sent to workers, which load the model themselves.
 
     Attributes:
-        model: a bundled name such as "mini-pr-plus", a directory, or a hub id such as "facebook/bart-base".
+        model: a bundled name such as "mini-code", a directory, or a hub id such as "facebook/bart-base".
         epsilon: the privacy budget of one text; may be left out only with the mechanism "none".
         delta: the slack in the guarantee; choose it below 1 / (number of texts). Pure mechanisms do not use it.
         mechanism: "response", "gaussian", "laplace" or "none" (NOT PRIVATE); the model's default if left out.
@@ -103,6 +103,7 @@ class Settings:
                 f"the mechanism of '{self.bundle.name}' must be one of {', '.join(family.mechanisms)}, "
                 f"got {mechanism!r}. Choose one of these, or another model."
             )
+        known(mechanism).check_budget(self.epsilon, self.delta)
         return family.channel(
             self.bundle, mechanism=mechanism, epsilon=self.epsilon, delta=self.delta, length=self.tokens
         )

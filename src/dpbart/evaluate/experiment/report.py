@@ -124,7 +124,9 @@ def _notes(results: list[Result]) -> tuple[str, ...]:
         notes.append(f"Delta {', '.join(f'{delta:g}' for delta in deltas)}{zero}.")
     beams = next((each.beams for each in results if each.beams is not None), None)
     if beams is not None:
-        notes.append(f"Rewritten with a beam of {beams}.")
+        others = dict.fromkeys(each.model for each in results if each.model is not None and each.beams is None)
+        own = f" ({', '.join(map(str, others))}: by its own settings)" if others else ""
+        notes.append(f"Rewritten with a beam of {beams}{own}.")
     if first.unseen:
         notes.append(f"Not in train, so never predicted: {first.unseen}.")
     if signature:

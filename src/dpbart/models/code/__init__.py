@@ -60,7 +60,7 @@ class CodeFamily:
             length=length,
             decoding=(
                 f"by the code's wording, then greedily; from a gist alone {settings.tries} samples (temperature "
-                f"{settings.temperature:g}, top {settings.top_k}), the nearest to the gist kept"
+                f"{settings.temperature:g}, top {settings.top_k}); the {settings.kept} nearest to the gist are kept"
             ),
             public_data=bundle.facts.corpora,
         )
