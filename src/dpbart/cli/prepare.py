@@ -10,6 +10,7 @@ import click
 
 from dpbart.cli.adept import adept
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
+from dpbart.cli.prepare_code import code
 from dpbart.errors import BadParameter
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def prepare() -> None:
 
 
 prepare.add_command(adept)
+prepare.add_command(code)
 
 
 @prepare.command()

@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 Rows = list[list[int]]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
-_FEWEST = 4  # tokens of a sentence that can stand for a text
+FEWEST = 4  # tokens of a sentence that can stand for a text
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class CodeEncoder:
         most, settings = self.steps.settings.sentences, self.steps.settings
         typical: Rows = []
         for text, row, vector in zip(texts, rows, vectors, strict=True):
-            split = [part for part in _SENTENCE_END.split(text) if part.strip()]
-            candidates = [each for each in self.tokens(split[:most]) if len(each) >= _FEWEST]
+            candidates = [each for each in self.tokens(split_sentences(text)[:most]) if len(each) >= FEWEST]
             near = self._window_vectors(candidates, count=most) @ vector  # (most,): always as many
             best = candidates[int(np.argmax(near[: len(candidates)]))] if candidates else row
             chosen = best if len(row) > settings.whole else row
@@ -97,3 +96,8 @@ class CodeEncoder:
                     coders[number].push(edges[number], int(rank[row[place]]))
                     batch.ids[number] = row[place]
         return [coder.code(self.steps.size.wording_bits) for coder in coders]
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, without blank ones."""
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
