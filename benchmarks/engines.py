@@ -68,7 +68,7 @@ def rate(engine: Engine) -> float:
 
 
 def main() -> None:
-    make = partial(Rewriter.load, epsilon=500, beams=1)
+    make = partial(Rewriter.load, "mini-pr-plus", epsilon=500, beams=1)
     one = rate(Inline(make))
     print(f"local, 1 worker   {one:8.1f} texts/s", flush=True)
     local = rate(Processes(make, WORKERS))
