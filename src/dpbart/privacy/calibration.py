@@ -6,6 +6,7 @@ epsilon = 709.
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from scipy.special import log_ndtr
 
@@ -41,6 +42,7 @@ def gaussian_delta(*, sigma: float, epsilon: float) -> float:
     return math.exp(_log_delta(sigma, epsilon))
 
 
+@lru_cache(maxsize=4096)  # every batch asks for the same
 def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:
     """The least standard deviation of normal noise that is (epsilon, delta) private.
 
