@@ -100,7 +100,7 @@ def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -
         (["--person-column", "who", "--person-budget", "0"], "person budget must be greater than 0, got 0.0"),
         (
             ["--person-column", "who", "--delta", "0.25"],
-            "below 1 / 4 for 2 people with up to 2 texts each, got 0.25 for",
+            "below 1 / 4 for 2 people with up to 2 texts each, got 0.25. Pass --delta 3e-02",
         ),
     ],
 )
