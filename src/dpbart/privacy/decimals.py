@@ -28,11 +28,6 @@ def written(value: Decimal) -> str:
     return f"{value.normalize():f}" if value == 0 or abs(value) >= Decimal("1e-6") else f"{value.normalize():e}"
 
 
-def plus(first: Decimal, second: Decimal) -> Decimal:
-    """The sum of two budgets, exactly."""
-    return EXACT.add(first, second)
-
-
 def times(value: Decimal, count: int) -> Decimal:
     """A budget spent `count` times, exactly."""
     return EXACT.multiply(value, Decimal(count))

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from dpbart.channels.code import Codes
 from dpbart.models.code.offensive import is_offensive
-from dpbart.models.code.sentence import PAD, SentenceEncoder
+from dpbart.models.code.sentence import SentenceEncoder, to_one_window
 from dpbart.models.code.steps import Gists, Steps
 from dpbart.models.code.wording import TextReader, to_edges, to_frequencies
 from dpbart.models.code.writer import END
@@ -129,10 +129,7 @@ class CodeDecoder:
 
     def _nearness(self, rows: Rows, gists: Gists) -> Floats:
         """How near each text is to its gist: a cosine, (rows,)."""
-        window = self.sentence.sizes.window
-        ids = np.full((len(rows), window), PAD, np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : min(len(row), window)] = row[:window]
+        ids = to_one_window(rows, self.sentence.sizes, count=len(rows))
         with torch.inference_mode():
             vectors: Floats = self.sentence.read_windows(torch.from_numpy(ids)).numpy()
         near: Floats = (vectors * self.steps.tree.vectors(gists, self.steps.size.gist_bits)).sum(1)

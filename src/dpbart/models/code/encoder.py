@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 
-from dpbart.models.code.sentence import PAD, SentenceEncoder, to_windows
+from dpbart.models.code.sentence import SentenceEncoder, to_one_window, to_windows
 from dpbart.models.code.steps import Gists, Steps
 from dpbart.models.code.wording import TextCoder, to_edges, to_frequencies
 from dpbart.models.code.writer import END
@@ -77,10 +77,7 @@ class CodeEncoder:
 
     def _window_vectors(self, rows: Rows, *, count: int) -> Floats:
         """Unit vectors of at most `count` short texts, one window each, filled up with zeros: (count, vector)."""
-        window = self.sentence.sizes.window
-        ids = np.full((count, window), PAD, np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : min(len(row), window)] = row[:window]
+        ids = to_one_window(rows, self.sentence.sizes, count=count)
         with torch.inference_mode():
             vectors: Floats = self.sentence.read_windows(torch.from_numpy(ids)).numpy()
         return vectors

@@ -112,3 +112,12 @@ def to_windows(rows: Sequence[Sequence[int]], sizes: SentenceSizes) -> Ids:
         kept = row[: ids.shape[1]]
         ids[place, : len(kept)] = kept
     return ids.reshape(len(rows), sizes.windows, sizes.window)
+
+
+def to_one_window(rows: Sequence[Sequence[int]], sizes: SentenceSizes, *, count: int) -> Ids:
+    """At most `count` short rows of ids as (count, window), one window each, filled up with padding."""
+    ids = np.full((count, sizes.window), PAD, np.int64)
+    for place, row in enumerate(rows):
+        kept = row[: sizes.window]
+        ids[place, : len(kept)] = kept
+    return ids

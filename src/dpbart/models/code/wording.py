@@ -55,10 +55,6 @@ class TextCoder:
         self._width *= end - begin
         self._scale += SCALE_BITS
 
-    def decides(self, bits: int) -> bool:
-        """Whether the interval is so narrow that more tokens hardly change a code of that many bits."""
-        return self._width.bit_length() - 1 + bits + 2 <= self._scale
-
     @property
     def spent(self) -> float:
         """Bits of information in the tokens so far."""
@@ -106,12 +102,6 @@ class TextReader:
         self._width *= int(frequencies[token])
         self._scale = scale
         return token
-
-    def follow(self, edges: Counts, token: int) -> None:
-        """Narrow to a token that was chosen elsewhere."""
-        self._low = (self._low << SCALE_BITS) + self._width * int(edges[token])
-        self._width *= int(edges[token + 1] - edges[token])
-        self._scale += SCALE_BITS
 
 
 def _widest(frequencies: Counts, edges: Counts, first: int, last: int, begin: int, end: int, unit: int) -> int:
