@@ -18,8 +18,9 @@ from dpbart.errors import BadLedger, BadParameter, BadTable, BudgetExceeded, Not
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit, saved, unfinished
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.durable.unfinished import UnfinishedRun, folder_of
+from dpbart.rewrite.durable.unfinished import UnfinishedRun
 from dpbart.rewrite.engines.engine import Answers
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import Job, plan
@@ -176,11 +177,13 @@ def test_a_resumed_run_deletes_the_partial_output_of_a_killed_one(
         after_part(patched, 2, lambda: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             planned(folder, rewriter).run(inline(rewriter))
-    half, other = folder / ".out.csv.0a1b2c3d.partial", folder / ".in.csv.0a1b2c3d.partial"
-    half.write_text("half")
-    other.write_text("of another file")
+    end = f"{'0a1b' * 8}.partial"
+    half = [folder / f".{name}.{end}" for name in ("out.csv", "out.csv.card.json", "out.csv.card.txt")]
+    others = [folder / f".{name}.{end}" for name in ("in.csv", "out.csv.copy.csv")]  # perhaps another run writes them
+    for file in (*half, *others):
+        file.write_text("half")
     planned(folder, rewriter, resume=True).run(inline(rewriter))
-    assert (half.exists(), other.exists()) == (False, True)
+    assert [file.exists() for file in (*half, *others)] == [False, False, False, True, True]
 
 
 def test_a_disk_that_is_full_from_the_start_gives_a_clear_error(

@@ -27,8 +27,9 @@ from dpbart.errors import BadTable, BudgetExceeded, NotResumable
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.card.card import Card
 from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.durable.unfinished import UnfinishedRun, folder_of, open_run, stamp_of
+from dpbart.rewrite.durable.unfinished import UnfinishedRun, open_run, stamp_of
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request
 from dpbart.testing import LINE, FakeModel, described, fake_rewriter

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
+from dpbart.files import partials_of, remove
 from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
 from dpbart.privacy.card.signing import read_private_key
@@ -89,6 +92,7 @@ class Job:
         ) as unfinished:
             job = replace(self, account=replace(self.account, run=unfinished.run))
             job._begin()
+            self._clear_half_written()
             began, start = time.monotonic(), unfinished.saved.rows
             try:
                 job._rewrite_rows(engine, unfinished)
@@ -177,9 +181,25 @@ class Job:
             raise BadTable("standard input has no rows. Give at least one line.")
         card, request = describe(self, recipe=recipe, rows=rows, run=run), self.request
         if request.card_file is not None:
-            # Before the output is renamed into place: no output ever lacks its card.
-            card.write(request.card_file, None if request.sign_key is None else read_private_key(request.sign_key))
+            key = None if request.sign_key is None else read_private_key(request.sign_key)
+            # An output always lies next to its own card. So the old output goes before its card is replaced, and the
+            # new output gets its name last. In between there is no output, and --resume writes it.
+            card.write(request.card_file, key, ready=self._remove_old_output)
         return card
+
+    def _remove_old_output(self) -> None:
+        if self.request.target != STANDARD:
+            remove(self.request.target)
+
+    def _clear_half_written(self) -> None:
+        """Delete partial results of a killed run. This run holds the lock, so nobody is writing one."""
+        card = self.request.card_file
+        for file in (
+            Path(os.path.realpath(self.request.target)),
+            *(() if card is None else (card, *pages_next_to(card))),
+        ):
+            for partial in partials_of(file):
+                partial.unlink()
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
         if isinstance(source, Joined):
@@ -311,5 +331,5 @@ def _check_card_place(request: Request, *, overwrite: bool) -> None:
     for part in (file, *pages_next_to(file)):
         if part.resolve() in (request.source.resolve(), request.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (part.exists() and not overwrite):
+        if part.is_dir() or (os.path.lexists(part) and not overwrite):
             raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")

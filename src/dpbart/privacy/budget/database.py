@@ -8,13 +8,17 @@ text would be released without being recorded.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 
 from dpbart.errors import BadLedger
+from dpbart.files import OWN
+from dpbart.files import create as new_file
 from dpbart.privacy.decimals import EXACT
 from dpbart.privacy.event import Event
 
@@ -53,6 +57,7 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
     """
     if not create and not file.is_file():
         raise BadLedger(f"there is no ledger {str(file)!r}. Create one with 'dpbart rewrite --ledger FILE'.")
+    _keep_to_owner(file, create=create)
     try:
         # No automatic transactions: the module would begin them too late to include the check.
         connection = sqlite3.connect(file, timeout=SECONDS_TO_WAIT, isolation_level=None)
@@ -68,6 +73,22 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _keep_to_owner(file: Path, *, create: bool) -> None:
+    """Create the file for its owner alone. An older file that everybody could read is closed to others.
+
+    SQLite gives its journal the same mode.
+    """
+    if create and file.is_symlink() and not file.exists():
+        raise BadLedger(f"the ledger {str(file)!r} is a link to a file that does not exist. Name a file.")
+    with suppress(OSError):  # SQLite reports a file that cannot be created or opened
+        if create:
+            os.close(new_file(file, mode=OWN))
+    with suppress(OSError):
+        held = file.stat()
+        if held.st_uid == os.geteuid() and held.st_mode & 0o007:
+            file.chmod(stat.S_IMODE(held.st_mode) & ~0o007)
 
 
 @contextmanager

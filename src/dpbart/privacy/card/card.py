@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbart.files import write_whole
+from dpbart.files import write_together
 from dpbart.privacy.card.page import html_page
 from dpbart.privacy.card.signing import SIGNATURE, sign
 from dpbart.privacy.facts import Facts
@@ -183,15 +183,21 @@ class Card:
             not_covered=self.not_covered,
         )
 
-    def write(self, file: Path, key: Ed25519PrivateKey | None = None) -> None:
+    def write(
+        self, file: Path, key: Ed25519PrivateKey | None = None, *, ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Write the JSON to the file, and the pages next to it. Each is written completely or not at all.
+
+        Args:
+            file: where the JSON goes.
+            key: signs the JSON.
+            ready: called when all three are on disk, before the first of them appears under its name.
 
         Raises:
             BadTable: A file cannot be written.
         """
         text, page = pages_next_to(file)
-        for target, content in ((text, self.as_text()), (page, self.as_html()), (file, self.as_json(key))):
-            write_whole(target, content)
+        write_together({text: self.as_text(), page: self.as_html(), file: self.as_json(key)}, ready=ready)
 
 
 def pages_next_to(file: Path) -> tuple[Path, Path]:
