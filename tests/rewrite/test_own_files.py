@@ -208,7 +208,7 @@ def overwrite_and_die(folder: Path, step: int) -> None:
 
 def overwrite_and_die_at_every_step(folder: Path) -> None:
     """Fork a process for each step. This process itself has no threads, so it may fork."""
-    os.fsync = lambda _: None  # a killed process loses nothing that it has written
+    os.fsync = lambda fd: None  # a killed process loses nothing that it has written
     run(a_request(folder, ledger=None), a_rewriter())
     absent, status = 0, signal.SIGKILL.value
     for step in range(1, 100):
