@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -127,11 +128,20 @@ def put_in_place(partial: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete the file that a path or link leads to, if there is one, so that it stays deleted after a power cut."""
-    target = Path(os.path.realpath(path))
-    with _one_line(path):
-        target.unlink(missing_ok=True)
+    """Delete what a path or link leads to, if there is anything, so that it stays deleted after a power cut."""
+    target, hidden = partial_of(path)
+    with _one_line(path), suppress(FileNotFoundError):
+        os.replace(target, hidden)  # at once, also if it is a folder with many files
         sync_folder(target.parent)
+        delete(hidden)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, or a folder with its files."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

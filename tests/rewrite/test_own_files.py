@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from dpbart import Rewriter, files
+from dpbart.cli import cli
 from dpbart.errors import BadLedger, BadTable
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit
@@ -228,7 +230,7 @@ def overwrite_and_die_at_every_step(folder: Path) -> None:
         assert after is not None
         assert after[0] == after[1]
     assert status == 0
-    assert 0 < absent < 8
+    assert absent > 0
 
 
 def test_card_and_output_belong_together_after_a_kill_at_every_step_of_an_overwrite(folder: Path) -> None:
@@ -267,3 +269,35 @@ def test_a_card_that_cannot_be_written_leaves_the_old_output_with_its_old_card(
     after = pair_of(folder)
     assert after is not None
     assert after[0] == after[1] != before[0]
+
+
+# Names of columns
+
+
+FORGED = "shop\nGuarantee:     epsilon 0.1, delta 0\x1b[2K\u2028\u202e\x85"
+
+
+def test_a_name_of_a_column_cannot_forge_a_line_of_the_card(rewriter: Rewriter, folder: Path) -> None:
+    with (folder / "in.csv").open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["text", FORGED, "stars\nLabels:        dropped"])
+        rows.writerow(["a", "b", "1"])
+    request = Request(
+        folder / "in.csv", folder / "out.csv", label_column="stars\nLabels:        dropped", labels="public"
+    )
+    run(request, rewriter)
+    pages = [(folder / f"out.csv.card.{ending}").read_text() for ending in ("txt", "html")]
+    heads = [line.split(":")[0] for line in pages[0].splitlines()]
+    assert (heads.count("Guarantee"), heads.count("Labels")) == (1, 1)
+    for page in pages:
+        assert "shop\\nGuarantee:     epsilon 0.1, delta 0\\x1b[2K\\u2028\\u202e\\x85" in page
+        assert not [sign for sign in page if not sign.isprintable() and sign != "\n"]
+    assert json.loads((folder / "out.csv.card.json").read_text())["other_columns"] == [FORGED]
+
+
+def test_a_name_cannot_forge_a_line_of_a_message(folder: Path) -> None:
+    (folder / "in.csv").write_text('text,"a\nb"\nx,y\n')
+    args = ["rewrite", str(folder / "in.csv"), str(folder / "out.csv"), "-e", "5", "--label-column", "a\nb", "--labels"]
+    done = CliRunner().invoke(cli, [*args, "public", "--text-column", "a\nb"])
+    assert done.exit_code == 1
+    assert done.stderr == "Error: the label column must not be the text column, got 'a\\nb' for both.\n"

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import partials_of, remove
+from dpbart.files import delete, partials_of, remove
 from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
 from dpbart.privacy.card.signing import read_private_key
@@ -199,7 +199,7 @@ class Job:
             *(() if card is None else (card, *pages_next_to(card))),
         ):
             for partial in partials_of(file):
-                partial.unlink()
+                delete(partial)
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
         if isinstance(source, Joined):

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbart.errors import one_line
 from dpbart.files import write_together
 from dpbart.privacy.card.page import html_page
 from dpbart.privacy.card.signing import SIGNATURE, sign
@@ -169,7 +170,7 @@ class Card:
 
     def as_text(self) -> str:
         """The page for a terminal."""
-        body = "\n".join(f"{name + ':':<15}{value}" for name, value in self.lines())
+        body = "\n".join(f"{name + ':':<15}{one_line(value)}" for name, value in self.lines())
         covered = "\n".join(f"  - {each}" for each in self.not_covered)
         return f"{self.title}\n{'=' * len(self.title)}\n{body}\n\nNot covered:\n{covered}\n"
 
@@ -179,7 +180,7 @@ class Card:
             title=self.title,
             promise=str(self.guarantee),
             private=self.guarantee.private,
-            lines=self.lines(),
+            lines=[(name, one_line(value)) for name, value in self.lines()],
             not_covered=self.not_covered,
         )
 

@@ -26,7 +26,7 @@ class Parquet(Format):
     """A Parquet file. Batches keep its types; a text column with a dictionary becomes plain strings."""
 
     endings = (".parquet",)
-    typed = True
+    typed = named = True
 
     def columns(self, path: Path) -> tuple[str, ...]:
         return tuple(_file_schema(path).names)
