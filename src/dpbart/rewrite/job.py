@@ -258,6 +258,7 @@ def plan(request: Request, described: Described) -> Job:
         people,
         texts,
         rows=rows,
+        delta=exactly(described.delta),
         budget=None if request.person_budget is None else exactly(request.person_budget),
         ledger=request.ledger,
         resuming=resuming,
