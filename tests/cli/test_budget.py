@@ -37,8 +37,8 @@ def test_texts_of_a_person_add_up_on_the_card_and_in_the_ledger(tiny: Bundle, no
     assert done.exit_code == 0, done.stderr
     person = json.loads((tmp_path / "out.csv.card.json").read_text())["person"]
     assert (person["named_by"], person["people"], person["most_texts"]) == ("who", 2, 2)
-    assert 919 < person["guarantee"]["epsilon"] < 920  # two Gaussians cost less than the sum
-    assert person["guarantee"]["delta"] == 2e-6
+    assert 906 < person["guarantee"]["epsilon"] < 907  # two Gaussians cost less than the sum
+    assert person["guarantee"]["delta"] == 1e-5  # of the ledger
     assert person["composition"].startswith("exact for Gaussian releases")
     shown = json.loads(run("budget", "show", ledger, "--person", "anna", "--json").stdout)
     assert float(shown["spent"]) == person["guarantee"]["epsilon"]
@@ -58,14 +58,16 @@ def test_no_text_gets_into_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path)
 def test_a_spent_budget_refuses_the_whole_run_and_changes_nothing(tiny: Bundle, notes: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "budgets.db"
     assert (
-        run("budget", "limit", ledger, 950).stdout == "Limit for everybody without a limit of their own: epsilon 950.\n"
+        run("budget", "limit", ledger, 950).stdout
+        == "Limit for everybody without a limit of their own: epsilon 950, at delta 0.00001.\n"
     )
     assert rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger).exit_code == 0
     content = ledger.read_bytes()
     done = rewrite(tiny, notes, "again.csv", "--person-column", "who", "--ledger", ledger)
     assert done.exit_code == 1
-    assert "Error: 'anna' has epsilon 30.4" in done.stderr
-    assert "left of 950; this release needs 1000. Nothing in this release was recorded." in done.stderr
+    assert "Error: 'anna' has epsilon 43.8" in done.stderr
+    assert "left of 950 at delta 0.00001; this release needs 810.8" in done.stderr  # not 1000, the sum
+    assert "Nothing in this release was recorded." in done.stderr
     assert ledger.read_bytes() == content
     assert not (tmp_path / "again.csv").exists()
     run("budget", "limit", ledger, 2000, "--person", " anna ")  # as a file's blanks do not count either
@@ -78,15 +80,18 @@ def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -
     ledger = tmp_path / "budgets.db"
     rewrite(tiny, notes, "out.csv", "--id-column", "id", "--ledger", ledger, "--mechanism", "laplace")
     shown = run("budget", "show", ledger).stdout.splitlines()
-    assert shown[:5] == [
+    assert shown[:6] == [
         "People       3",
         "Texts        3",
         "Limit        none",
+        "Delta        0.00001",
         "Own limits   0",
         "Most spent   500",
     ]
-    assert "3 texts by laplace, each with epsilon 500, delta 0; tiny@" in shown[6]
-    assert "Spent        0\n" in run("budget", "show", ledger, "--person", "zoe").stdout
+    assert "3 texts by laplace, each with epsilon 500, delta 0; tiny@" in shown[7]
+    unknown = run("budget", "show", ledger, "--person", "zoe")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert "Error: nobody with the id 'zoe' is in the ledger. Check the id" in unknown.stderr
 
 
 @pytest.mark.parametrize(
@@ -96,11 +101,14 @@ def test_budget_show_reads_in_words(tiny: Bundle, notes: Path, tmp_path: Path) -
         (["--person-budget", "3"], "needs ids. Pass --person-column NAME"),
         (["--person-column", "who", "--id-column", "id"], "not both"),
         (["--person-column", "whom"], "has no column 'whom'. It has: id, who, text. Pass --person-column NAME"),
-        (["--person-column", "who", "--person-budget", "600"], "'anna' has 2 texts, which together need epsilon 919.5"),
+        (
+            ["--person-column", "who", "--person-budget", "600"],
+            "'anna' has 2 texts, which together need epsilon 925.01",
+        ),
         (["--person-column", "who", "--person-budget", "0"], "person budget must be greater than 0, got 0.0"),
         (
-            ["--person-column", "who", "--delta", "0.25"],
-            "below 1 / 4 for 2 people with up to 2 texts each, got 0.25. Pass --delta 3e-02",
+            ["--person-column", "who", "--delta", "0.4"],
+            "below 1 / 3 for 3 texts, got 0.4. Pass --delta 3e-02",
         ),
     ],
 )

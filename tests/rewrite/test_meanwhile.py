@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpbart import Rewriter, files
-from dpbart.errors import BadLedger, BadParameter, BadTable, BudgetExceeded, NotResumable
+from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotResumable
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit, saved, unfinished
@@ -219,27 +218,6 @@ def test_a_run_does_not_resume_with_another_clip_or_tokenizer(
     (tiny_copy / "tokenizer.json").write_text((tiny_copy / "tokenizer.json").read_text() + " ")
     with pytest.raises(NotResumable, match="changed: model files"):
         go(resume=True)
-
-
-def test_a_copied_folder_cannot_release_a_second_text_for_one_charge(
-    rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        after_part(patched, 2, lambda: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            planned(folder, rewriter).run(inline(rewriter))
-    shutil.copytree(folder_of(folder / "out.csv"), folder_of(folder / "copy.csv"))
-    task = Request(folder / "in.csv", folder / "copy.csv", person_column="who", ledger=folder / "l.db", resume=True)
-
-    class Overtaken(Inline):
-        """Both runs start from the same saved texts; then the original finishes first."""
-
-        def map(self, batches: Iterable[Batch]) -> Answers:
-            planned(folder, rewriter, resume=True).run(inline(rewriter))
-            yield from super().map(batches)
-
-    with pytest.raises(BadLedger, match="must record rows after 40, got 16. Was its folder copied"):
-        plan(task, described(rewriter)).run(Overtaken(lambda: rewriter))
 
 
 def test_a_refused_plan_creates_no_ledger(folder: Path) -> None:

@@ -20,6 +20,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe, run_facts, run_settings
+from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
@@ -68,7 +69,7 @@ class Job:
     def _run_to_stream(self, engine: Engine) -> Card:
         """Each batch is recorded and then written at once, so there is nothing to resume."""
         source, done, recipe, began = self._source(), 0, "", time.monotonic()
-        self._begin()
+        self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
             for batch, rewriting in engine.map(self._batches(source, done=0)):
                 texts = self._checked(rewriting)
@@ -76,6 +77,7 @@ class Job:
                 writer.write(batch.with_texts(texts))
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
+        self.account.finish()
         seconds, settings = time.monotonic() - began, run_settings(self)
         run = run_facts(rewritten=done, seconds=seconds, settings=settings, output=None, engine=engine.name, refused=0)
         return self._finished(rows=done, recipe=recipe, run=run)
@@ -90,8 +92,11 @@ class Job:
             overwrite=self.request.overwrite,
             seen=self.seen,
         ) as unfinished:
-            job = replace(self, account=replace(self.account, run=unfinished.run))
-            job._begin()
+            facts, model = self.described.facts, self.described.model
+            account = claim(
+                self.account, unfinished, self.request.target, mechanism=facts.mechanism, model=model.identity
+            )
+            job = replace(self, account=account)
             self._clear_half_written()
             began, start = time.monotonic(), unfinished.saved.rows
             try:
@@ -101,17 +106,15 @@ class Job:
             except BaseException as error:
                 # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
                 # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
-                saved = SavedTexts(unfinished.folder).rows
-                if not (saved or job.account.recorded()[1]) or self.request.source == STANDARD:
+                saved, known = SavedTexts(unfinished.folder).rows, account.progress()
+                if not (saved or (known and known.recorded)) or self.request.source == STANDARD:
                     unfinished.remove()
                 elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
                     raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
+            account.finish()
             unfinished.remove()
             return card
-
-    def _begin(self) -> None:
-        self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
 
     def _rewrite_rows(self, engine: Engine, unfinished: UnfinishedRun) -> None:
         source, releases, recipe = self._source(), Releases(self.account, unfinished), unfinished.saved.recipe
@@ -278,6 +281,7 @@ def plan(request: Request, described: Described) -> Job:
         people,
         texts,
         rows=rows,
+        delta=exactly(described.delta),
         budget=None if request.person_budget is None else exactly(request.person_budget),
         ledger=request.ledger,
         resuming=resuming,

@@ -20,6 +20,7 @@ from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import MECHANISMS, Response
 
 _ROUNDING = 1 + 1e-9  # tolerance for figures that were floats
+_COMPOSED = 1 + 1e-7  # composition rounds epsilon up by less
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
 _NO_SENSE = "figures on the card are missing or invalid"
 
@@ -76,8 +77,8 @@ def _person(card: Mapping[str, Any]) -> Check:
         events = [mechanism.event_of(card["noise"], _of_the_text(card))]
         events += [Event(Response.name, exactly(label), Decimal(0))] if label else []
         promised, texts = card["person"]["guarantee"], card["person"]["most_texts"]
-        least = compose({Release(tuple(events)): texts}).guarantee
-        held = promised["epsilon"] * _ROUNDING >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
+        least = compose({Release(tuple(events)): texts}, delta=exactly(promised["delta"])).guarantee
+        held = promised["epsilon"] * _COMPOSED >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
     except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
         return Check("person", False, _NO_SENSE)
     return Check(

@@ -84,6 +84,15 @@ def remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
+def identity(folder: Path) -> list[int]:
+    """What a copy of the folder does not share: the inode of its lock, and when that was created.
+
+    Nothing changes the lock after its creation, and no program can set the time of the last change.
+    """
+    held = (folder / LOCK).stat()
+    return [held.st_ino, held.st_ctime_ns]
+
+
 @contextmanager
 def locked(folder: Path, target: Path) -> Iterator[None]:
     """Hold the folder's lock. Raises BadTable if another run holds it."""

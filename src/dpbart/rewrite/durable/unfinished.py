@@ -21,11 +21,13 @@ from dpbart.errors import BadTable, NotResumable
 from dpbart.files import OWN, create, digest_of, sync_folder, write_whole
 from dpbart.rewrite.durable.folder import (
     MANIFEST,
+    NONCE,
     REFUSED,
     SECRET,
     check_folder,
     clear_folder,
     folder_of,
+    identity,
     locked,
     make_folder,
     one_line_errors,
@@ -34,8 +36,8 @@ from dpbart.rewrite.durable.folder import (
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.tables.table import STANDARD
 
-FORMAT = 1
-INPUT = "the input"
+FORMAT = 2
+INPUT, LEDGER = "the input", "ledger"  # names of settings
 
 RunSettings = Mapping[str, object]
 Stamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
@@ -67,6 +69,15 @@ class UnfinishedRun:
                 "saved; no output was written. Restore the input, then continue with --resume."
             )
         self.stamp = now
+
+    @property
+    def nonces(self) -> tuple[str, ...]:
+        """The nonces that the ledger may have for this folder: the current one and, before it, an older one."""
+        return tuple((self.folder / NONCE).read_text().split())
+
+    def write_nonces(self, *nonces: str) -> None:
+        """Replace the nonces. When this returns, they survive a power cut."""
+        write_whole(self.folder / NONCE, "\n".join(nonces), mode=OWN)
 
     @property
     def refused(self) -> int:
@@ -166,8 +177,9 @@ def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple
     with open(create(folder / SECRET, mode=OWN), "wb") as handle:
         handle.write(secrets.token_bytes(32))
         os.fsync(handle.fileno())
+    write_whole(folder / NONCE, secrets.token_hex(16), mode=OWN)
     digest = _digest(folder, source)
-    held = {"format": FORMAT, "run": run, "settings": {**settings, INPUT: digest}}
+    held = {"format": FORMAT, "run": run, "lock": identity(folder), "settings": {**settings, INPUT: digest}}
     write_whole(folder / MANIFEST, json.dumps(held, indent=2), mode=OWN)
     sync_folder(folder.parent)
     return run, digest
@@ -177,12 +189,18 @@ def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple
     """The existing run's name and its input's digest. Its input and settings must be unchanged."""
     try:
         held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        before, run, form = dict(held["settings"]), str(held["run"]), held["format"]
+        before, run, form, lock = dict(held["settings"]), str(held["run"]), held["format"], held.get("lock")
         now = json.loads(json.dumps({**settings, INPUT: _digest(folder, source)}))
+        (folder / NONCE).read_text()
     except (ValueError, KeyError, TypeError, OSError):
         raise NotResumable(f"{str(folder)!r} is damaged. Start again with --overwrite.") from None
     if form != FORMAT:
         raise NotResumable(f"{str(folder)!r} was made by another version of dpbart. Start again with --overwrite.")
+    if settings.get(LEDGER) is None and lock != identity(folder):
+        raise NotResumable(
+            f"{str(folder)!r} is a copy of the folder of a run without a ledger, or was restored. Nobody knows which "
+            "of its texts were released since. Resume the original folder, or start again with --overwrite."
+        )
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed:
         # Settings may be shown with their values; the input has only a digest, which says nothing.
