@@ -16,7 +16,7 @@ from dpbart.privacy.budget.schema import default_delta
 from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.card.card import PersonFacts
 from dpbart.privacy.decimals import written
-from dpbart.rewrite.people import People
+from dpbart.rewrite.people import People, without_id
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Account:
             account._check_budget()
             opened = known or Ledger(ledger, create=True, people=len(texts))
             if not resuming:
-                opened.check(release, texts, budget=budget)
+                opened.check(release, texts, budget=budget, units=account.units)
         except BaseException:
             if opened is not None:
                 opened.close()
@@ -105,6 +105,11 @@ class Account:
             f"{person!r} has {count} texts, which together need epsilon {written(self.composed.epsilon)}; "
             f"--person-budget is {written(self.budget)}. Lower --epsilon, or join the texts with --join-documents."
         )
+
+    @property
+    def units(self) -> str:
+        """What is counted: people, texts by their id, or single rows."""
+        return "rows" if self.people is None else self.people.units(self.texts)
 
     @property
     def most_texts(self) -> int:
@@ -123,7 +128,8 @@ class Account:
     def begin(self, *, mechanism: str, model: str) -> None:
         """Enter the run in the ledger before its first text. A resumed run is already there."""
         if self.ledger is not None:
-            self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release), nonce=self.nonce)
+            entered = Run(self.run, utc_now(), mechanism, model, self.release, self.units)
+            self.ledger.begin(entered, nonce=self.nonce)
 
     def progress(self) -> Progress | None:
         """How far this run has come, as the ledger knows it; None without a ledger."""
@@ -162,10 +168,13 @@ class Account:
         """The card's facts about people."""
         composed = self.composed
         return PersonFacts(
-            named_by="none: each text counts as a separate person" if self.people is None else self.people.column,
+            named_by="none" if self.people is None else self.people.column,
+            counted=self.units,
             people=len(self.texts) or rows,
+            without_id=rows if self.people is None else without_id(self.texts),
             most_texts=self.most_texts,
-            guarantee=composed.guarantee,
+            guarantee=composed.guarantee if self.units == "people" else None,
+            counted_guarantee=composed.guarantee,
             composition=composed.rule,
             budget=None if self.budget is None else float(self.budget),
             ledger="none: earlier releases are unknown" if self.ledger is None else f"recorded as run {self.run}",

@@ -19,7 +19,7 @@ from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.saved import SavedTexts
@@ -286,7 +286,13 @@ def plan(request: Request, described: Described) -> Job:
         ledger=request.ledger,
         resuming=resuming,
     )
-    return Job(request, described, table, columns, rows, writer, account, documents, seen, resuming)
+    job = Job(request, described, table, columns, rows, writer, account, documents, seen, resuming)
+    try:
+        check_card(job)
+    except BaseException:
+        account.close()
+        raise
+    return job
 
 
 def _open_table(request: Request) -> Table:

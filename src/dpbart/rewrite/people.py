@@ -6,6 +6,7 @@ Ids are compared in a normal form (`dpbart.privacy.budget.ids`): 7, 7.0 and "7" 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpbart.errors import BadParameter, BadTable
@@ -15,6 +16,9 @@ from dpbart.tables.formats.format import Visitor
 from dpbart.tables.table import Table
 
 MISSING_POLICIES = ("refuse", "own")
+BY_PERSON, BY_TEXT = "--person-column", "--id-column"
+
+_NO_ID = "(no id, row "
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,17 @@ class People:
     """
 
     column: str
-    option: str = "--person-column"
+    option: str = BY_PERSON
     missing: str = "refuse"
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING_POLICIES:
             raise BadParameter(f"missing person must be one of {', '.join(MISSING_POLICIES)}, got {self.missing!r}.")
+
+    def units(self, texts: Mapping[str, int]) -> str:
+        """What was counted: people or texts, and perhaps rows without an id. A ledger holds one kind only."""
+        unit = "people" if self.option == BY_PERSON else "texts"
+        return f"{unit} and rows without an id" if without_id(texts) else unit
 
     def of(self, batch: Batch) -> list[str]:
         """The person id of each row.
@@ -55,8 +64,13 @@ class People:
 
     def _nobody(self, row: int) -> str:
         if self.missing == "own":
-            return f"(no id, row {row})"
+            return f"{_NO_ID}{row})"
         raise BadTable(
             f"row {row} has no id in column {self.column!r}. Add one, or pass --missing-person own "
             "to count each such row as a separate person."
         )
+
+
+def without_id(texts: Mapping[str, int]) -> int:
+    """How many of those who were counted are rows without an id."""
+    return sum(each.startswith(_NO_ID) for each in texts)

@@ -1,11 +1,12 @@
 """The guarantee of several releases about one person, taken together, at a fixed delta.
 
 Epsilon is always compared at the same delta, whatever delta each release was calibrated with. So it never falls when a
-release is added. There are several bounds, and the smallest one holds:
+release is added. There are three bounds, and the smallest one holds:
 
 - the sum of the epsilons, in exact decimals, if the deltas add up to no more than the fixed delta (basic composition,
   Dwork et al. 2006);
-- the exact epsilon of all Gaussian releases (Dong, Roth and Su 2022, Corollary 3.3), plus the epsilons of all others.
+- the exact epsilon of all Gaussian releases (Dong, Roth and Su 2022, Corollary 3.3), plus the epsilons of all others;
+- the exact epsilon of all releases together, from their privacy loss distributions (see `losses`).
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.budget.losses import exact_epsilon
 from dpbart.privacy.calibration import gaussian_epsilon
 from dpbart.privacy.decimals import EXACT as EXACT_DECIMALS
 from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.loss import NormalLoss
+from dpbart.privacy.loss import NormalLoss, ResponseLoss
 from dpbart.privacy.mechanisms import known
 
 ONE = "one release: nothing to compose"
 SUM = "sum of the epsilons and deltas (basic composition, Dwork et al. 2006)"
 EXACT = "exact for Gaussian releases (Dong, Roth and Su 2022) at a fixed delta; others are added"
+LOSSES = "exact for all releases, from their privacy loss distributions at a fixed delta, rounded up to hundredths"
 
 _INFINITE = Decimal("Infinity")
 _ROUNDED_UP = 1 + 2e-8  # more than a calibration rounds towards more noise: one release keeps the epsilon it was given
@@ -88,13 +91,16 @@ def compose(releases: Mapping[Release, int], *, delta: Decimal) -> Composed:
     added = _added(releases)
     if not added.epsilon.is_finite():
         return Composed(_INFINITE, Decimal(0), SUM)
-    events: Counter[Event] = Counter()
-    for release, count in releases.items():
-        events.update(dict.fromkeys(release.events, count))
-    bounds = [added] if added.delta <= delta else []
-    exact = _exact(events, delta)
-    bounds += [] if exact is None else [exact]
-    return min(bounds, key=lambda each: each.epsilon, default=Composed(_INFINITE, Decimal(0), SUM))
+    best = added if added.delta <= delta else Composed(_INFINITE, Decimal(0), SUM)
+    losses = None if delta == 0 else _Losses.of(releases)
+    if losses is None:
+        return best
+    if losses.precision:
+        best = min(best, losses.normal_exact(delta), key=lambda each: each.epsilon)
+    if losses.responses:
+        exact = exact_epsilon(losses.responses, precision=losses.precision, delta=float(delta), below=best.epsilon)
+        best = best if exact is None else Composed(exact, delta, LOSSES)
+    return best
 
 
 def _added(releases: Mapping[Release, int]) -> Composed:
@@ -104,16 +110,33 @@ def _added(releases: Mapping[Release, int]) -> Composed:
     return Composed(epsilon, delta, ONE if sum(releases.values()) == 1 else SUM)
 
 
-def _exact(events: Mapping[Event, int], delta: Decimal) -> Composed | None:
-    """The exact epsilon of the Gaussian releases plus the sum of the others; None if there is no such bound."""
-    losses = {event: known(event.mechanism).loss(event) for event in events}
-    normal = math.fsum(events[event] * loss.precision for event, loss in losses.items() if isinstance(loss, NormalLoss))
-    others = [event for event, loss in losses.items() if not isinstance(loss, NormalLoss)]
-    if not normal or not delta or any(event.delta for event in others):
-        return None
-    epsilon = _normal_epsilon(_rounded_up(normal), float(delta))
-    with localcontext(EXACT_DECIMALS):
-        return Composed(sum((event.epsilon * events[event] for event in others), epsilon), delta, EXACT)
+@dataclass(frozen=True)
+class _Losses:
+    """The privacy losses of some releases: those of all Gaussians as one, and those of responses."""
+
+    precision: float  # 0 without Gaussians
+    responses: Mapping[ResponseLoss, int]
+    epsilon: Decimal  # the sum of those of the responses
+
+    @classmethod
+    def of(cls, releases: Mapping[Release, int]) -> _Losses | None:
+        """The losses, or None if those of any event are not known."""
+        precisions, responses, epsilon = [], Counter[ResponseLoss](), Decimal(0)
+        for release, count in releases.items():
+            for event in release.events:
+                loss = known(event.mechanism).loss(event)
+                if loss is None:
+                    return None
+                if isinstance(loss, NormalLoss):
+                    precisions.append(count * loss.precision)
+                else:
+                    responses[loss] += count
+                    epsilon = EXACT_DECIMALS.add(epsilon, EXACT_DECIMALS.multiply(event.epsilon, count))
+        return cls(_rounded_up(math.fsum(precisions)), responses, epsilon)
+
+    def normal_exact(self, delta: Decimal) -> Composed:
+        """The exact epsilon of the Gaussians plus the sum of the others."""
+        return Composed(EXACT_DECIMALS.add(_normal_epsilon(self.precision, float(delta)), self.epsilon), delta, EXACT)
 
 
 def _rounded_up(precision: float) -> float:

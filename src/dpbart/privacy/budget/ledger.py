@@ -40,6 +40,7 @@ class Run:
     mechanism: str
     model: str
     release: Release
+    units: str = ""  # what was counted, such as "people"; empty if unknown
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,11 @@ class Ledger:
         The nonce is shared with the folder of the run. Without a folder, there is none.
         """
         with transaction(self._connection, self.file):
+            self._check_units(run.units)
             self._connection.execute(
-                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events, nonce) VALUES (?, ?, ?, ?, ?, ?)",
-                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events), nonce),
+                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events, units, nonce) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events), run.units, nonce),
             )
 
     def progress(self, run: str) -> Progress:
@@ -137,9 +140,10 @@ class Ledger:
                 "ledger has recorded stays spent."
             )
 
-    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None) -> None:
-        """Refuse a run that would exceed a limit, before it begins. `record` checks again."""
+    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None, units: str = "") -> None:
+        """Refuse a run that would exceed a limit, or that counts other units. `record` checks again."""
         with one_line_errors(self.file):
+            self._check_units(units)
             self._check(release, texts, budget)
 
     def record(
@@ -260,6 +264,16 @@ class Ledger:
                 raise self._exceeded(person, self._releases(before), Limit(most, limit.delta), known[key])
         return new
 
+    def _check_units(self, units: str) -> None:
+        """Refuse to mix people with texts or with rows without an id: nobody could say what a person has spent."""
+        query = "SELECT units FROM runs WHERE units NOT IN ('', ?) LIMIT 1"
+        found = self._connection.execute(query, (units,)).fetchone()
+        if units and found is not None:
+            raise BadLedger(
+                f"the ledger {str(self.file)!r} counts {found[0]}, but this run counts {units}. Count the same as "
+                "before, or name another ledger."
+            )
+
     def _exceeded(self, person: str, held: Counter[Release], limit: Limit, after: Decimal) -> BudgetExceeded:
         before = compose(held, delta=limit.delta).epsilon if held else Decimal(0)
         most = limit.epsilon or Decimal(0)
@@ -320,14 +334,14 @@ class Ledger:
 
     def _run(self, name: str) -> Run:
         if name not in self._runs:
-            query = "SELECT run, begun, mechanism, model, events FROM runs WHERE run = ?"
+            query = "SELECT run, begun, mechanism, model, events, units FROM runs WHERE run = ?"
             with one_line_errors(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
             try:
                 release = Release(events_from(found[4]))
             except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or invalid figures
                 raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Restore a copy.") from None
-            self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
+            self._runs[name] = Run(found[0], found[1], found[2], found[3], release, found[5])
         return self._runs[name]
 
 

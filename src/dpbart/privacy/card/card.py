@@ -62,15 +62,36 @@ class ModelLine:
 
 @dataclass(frozen=True)
 class PersonFacts:
-    """The guarantee for a person, who may have several texts."""
+    """The guarantee for a person, who may have several texts, if it is known whose each text is.
 
-    named_by: str  # the column of their ids
-    people: int
-    most_texts: int  # the most texts of one person in this run
-    guarantee: Guarantee  # for all texts of that person in this run
+    All of this comes from ids, which are not private: they are columns that are released unchanged.
+    """
+
+    named_by: str  # the column of the ids
+    counted: str  # what the ids stand for, such as "people"
+    people: int  # how many of these were counted
+    without_id: int  # rows without an id; each was counted alone
+    most_texts: int  # the most texts with one id in this run
+    guarantee: Guarantee | None  # for all texts of one person in this run; None if people are not known
+    counted_guarantee: Guarantee  # for all texts with one id in this run
     composition: str  # the rule that gives the guarantee
     budget: float | None  # the most epsilon that a person was allowed
     ledger: str
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The lines of the pages about people."""
+        if self.guarantee is not None:
+            return [
+                ("Person", f"{self.guarantee} for all texts of one person, at most {self.most_texts:,} in this run"),
+                ("People", f"{self.people:,}, identified by {self.named_by}"),
+            ]
+        column = "" if self.counted == "rows" else f", identified by {self.named_by}"
+        return [
+            ("Person", "no guarantee is stated: it is not known which texts belong to one person"),
+            ("Counted", f"{self.people:,} {self.counted}{column}"),
+            ("Same id", f"{self.counted_guarantee} for all texts with one id, at most {self.most_texts:,} in this run"),
+            ("No id", f"{self.without_id:,} rows, each counted alone"),
+        ]
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,7 @@ class Card:
     rows: int
     labels: str
     label_epsilon: float  # the part of the guarantee that a randomised label spends
+    label_options: int | None  # how many labels a randomised one is chosen from
     other_columns: Sequence[str]
     metrics: str
     recipe: str
@@ -138,8 +160,7 @@ class Card:
         return [
             ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
             ("Unit", self.unit),
-            ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
-            ("People", f"{person.people:,}, identified by {person.named_by}"),
+            *person.lines(),
             ("Composition", person.composition),
             ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
             ("Ledger", person.ledger),
