@@ -184,8 +184,8 @@ def _hiding(people: int, known: int) -> int:
 def _check_local(local: Guarantee) -> None:
     if local.delta > 0:
         raise BadParameter(
-            f"a shuffled release must have a local delta of 0, got {local.delta:g}. The delta of every row would add to "
-            "the central one, so Gaussian noise is not offered here. Use the mechanism 'response' or 'laplace'."
+            f"a shuffled release must have a local delta of 0, got {local.delta:g}. The delta of every row would add "
+            "to the central one, so Gaussian noise is not offered here. Use the mechanism 'response' or 'laplace'."
         )
     check_epsilon(local.epsilon)
 

@@ -24,7 +24,7 @@ Everything is rounded up:
   its least, and g is rounded down.
 - N - t/2 is a martingale in t, so its excess over a fixed h never falls with t, and h never falls with t. So a block of
   values of t counts as its greatest in the flips, and as its least in h and in 1/t.
-- The relative rounding error is below 1e-10 for each probability (see `binomial`), and _MARGIN is added for all of them.
+- A probability has a relative rounding error below 2e-9 (see `binomial`). _MARGIN covers a product of three.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ import numpy as np
 
 from dpbart.privacy.shuffling.binomial import TAIL, Floats, expected_excess, expected_shortfall, probabilities, window
 
-_MARGIN = 1 + 2e-9
+_MARGIN = 1 + 1e-8
 _LESS = 1 - 1e-11  # exceeds the relative error of a computed share
 _MOST_EPSILON = 500.0  # e^epsilon must not overflow; a larger epsilon is reported as the local one
 _STEEP = 2.0  # from this epsilon on, more than _FEW flips contribute less than a tail:
 _FEW = 300  # Pr[J <= t / (1 + e^2)] <= exp(-0.327 t) for t fair coins
-_TERMS = 16_384  # of the sum over blocks
+_TERMS = 32_768  # of the sum over blocks
 _SIZES = 1_024  # blocks of m
-_PROBABILITIES = 250_000  # that the blocks are made of
+_PROBABILITIES = 400_000  # that the blocks are made of
 _FLIPS = 256  # blocks of t
 
 
