@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -200,3 +201,19 @@ def test_an_audit_finds_no_more_than_the_bound_and_catches_rows_in_order() -> No
 def test_an_audit_catches_a_bound_for_ten_times_as_many_people() -> None:
     too_small = epsilon(LOCAL, people=10 * PEOPLE, delta=DELTA, options=OPTIONS)
     assert audited_delta(in_random_order(released(0)), in_random_order(released(1)), too_small) > DELTA
+
+
+def two_digits_up(value: float) -> str:
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:.2g}"
+
+
+@pytest.mark.parametrize("people", [1_000, 10_000, 100_000, 1_000_000])
+def test_the_table_of_the_page_is_what_the_bounds_give(people: int) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "shuffling.md").read_text()
+    for mechanism, bits in (("response", (3, 4, 6, 8, 10)), ("any other", (None,) * 5)):
+        cells = [
+            two_digits_up(epsilon(local, people=people, options=None if b is None else 1 << b))
+            for local, b in zip((2.0, 4.0, 6.0, 8.0, 10.0), bits, strict=True)
+        ]
+        assert f"| {people:,} | {mechanism} | {' | '.join(cells)} |" in page
