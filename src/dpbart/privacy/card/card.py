@@ -110,7 +110,7 @@ class Card:
         """The content of the JSON. An infinite epsilon or number of bits is null, and then `private` is false."""
         whole = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
         del whole["facts"]
-        whole |= {"noise": _noise(self.facts), "side_channels": self.side_channels}
+        whole |= {"noise": noise_of(self.facts), "side_channels": self.side_channels}
         return {name: _finite(value) for name, value in whole.items()}
 
     @property
@@ -203,9 +203,9 @@ def pages_next_to(file: Path) -> tuple[Path, Path]:
     return file.with_suffix(".txt"), file.with_suffix(".html")
 
 
-def _noise(facts: Facts) -> dict[str, object]:
+def noise_of(facts: Facts) -> dict[str, object]:
     """The JSON's object about the channel. The sampler is exact, so it adds no slack to epsilon or delta."""
-    return {
+    held = {
         "mechanism": facts.mechanism,
         "proof": facts.proof,
         **facts.figures,
@@ -215,6 +215,7 @@ def _noise(facts: Facts) -> dict[str, object]:
         "slack_delta": 0.0,
         "bits": facts.bits,
     }
+    return {name: _finite(value) for name, value in held.items()}
 
 
 def _finite(value: object) -> object:
