@@ -69,6 +69,7 @@ class CodeFamily:
                 f"{settings.temperature:g}, top {settings.top_k}); the {settings.kept} nearest to the gist are kept"
             ),
             public_data=bundle.facts.corpora,
+            files=bundle.files,
         )
 
     def load(
@@ -78,7 +79,10 @@ class CodeFamily:
         from dpbart.models.code.model import load_code
 
         line = self.line(bundle, length=length, beams=beams)
-        return load_code(bundle.folder, line, channel.size, settings=self._settings(bundle, beams), entropy=entropy)
+        settings = self._settings(bundle, beams)
+        model = load_code(bundle.folder, line, channel.size, settings=settings, entropy=entropy)
+        bundle.check_unchanged()
+        return model
 
     def _settings(self, bundle: Bundle, beams: int | None) -> CodeSettings:
         """The model's own settings; `beams` is the number of texts that are tried for a gist."""

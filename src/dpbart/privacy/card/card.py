@@ -52,6 +52,7 @@ class ModelLine:
     public_data: Sequence[Mapping[str, object]]
     kept: int | None = None  # columns of the latent that are used; None if there is no latent
     width: int | None = None
+    files: str | None = None  # a hash of everything that is loaded besides the weights
 
     @property
     def identity(self) -> str:
@@ -149,6 +150,7 @@ class Card:
             ("Entropy", facts.entropy),
             ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
             ("Model", f"{model.identity} ({model.variant}), length {model.length}"),
+            *([] if model.files is None else [("Model files", f"SHA-256 {model.files}, without the weights")]),
             *([] if model.kept is None else [("Columns", f"{model.kept} of {model.width} kept")]),
             ("Decoding", model.decoding),
             ("Public data", corpora),
