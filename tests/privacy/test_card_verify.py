@@ -112,6 +112,18 @@ def _fewer_people(card: dict[str, Any]) -> None:
     card["person"]["people"] = 1
 
 
+def _weaker_person(card: dict[str, Any]) -> None:
+    card["person"]["guarantee"]["epsilon"] *= 1.01
+
+
+def _overspent(card: dict[str, Any]) -> None:
+    card["person"]["budget"] = 6.0
+
+
+def _many_rows(card: dict[str, Any]) -> None:
+    card["rows"], card["person"]["people"] = 10**6, 10**6
+
+
 def _other_recipe(card: dict[str, Any]) -> None:
     card["recipe"] = card["recipe"].replace("eps:5", "eps:1")
 
@@ -140,6 +152,9 @@ def _not_private(card: dict[str, Any]) -> None:
         (_smaller_delta, "noise"),
         (_one_text, "person"),
         (_fewer_people, "person"),
+        (_weaker_person, "person"),
+        (_overspent, "person"),
+        (_many_rows, "person"),
         (_other_recipe, "recipe"),
         (_replayed, "noise"),
         (_not_private, "noise"),

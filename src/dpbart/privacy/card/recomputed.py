@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from dpbart.errors import BadParameter
@@ -19,7 +18,7 @@ from dpbart.privacy.mechanisms import Response, known
 
 Held = Mapping[str, Any]  # a card that follows the schema
 
-_RELATIVE = 1e-9  # tolerance for figures that were floats, and for names of clips, which have 12 digits
+RELATIVE = 1e-9  # tolerance for figures that were floats, and for names of clips, which have 12 digits
 _BITS = 1e-9  # absolute: a tiny number of bits is the difference of two large ones
 _BUDGET = re.compile(r"\|eps:([^|]+)\|delta:([^|]+)\|")
 
@@ -43,9 +42,22 @@ def facts_of(card: Held) -> Facts:
 
 def composed_of(card: Held, facts: Facts) -> Composed:
     """What the person with the most texts gets, from what one text and its label spend."""
-    label = card["label_epsilon"]
-    events = (facts.event, Event(Response.name, exactly(label), Decimal(0))) if label else (facts.event,)
+    label = label_event(card)
+    events = (facts.event,) if label is None else (facts.event, label)
     return compose({Release(events): card["person"]["most_texts"]})
+
+
+def label_event(card: Held) -> Event | None:
+    """What a randomised label spends; None if labels are not randomised.
+
+    Raises:
+        BadParameter: The words about labels do not state the epsilon that the guarantee counts for them.
+    """
+    epsilon, words = card["label_epsilon"], card["labels"]
+    stated = re.search(rf" by ([0-9]{{1,9}})-ary randomised response, epsilon {epsilon:.10g} of the guarantee", words)
+    if words.startswith("randomised:") is not (epsilon > 0) or (epsilon > 0 and stated is None):
+        raise BadParameter(f"label_epsilon is {epsilon:g}, which is NOT what 'labels' says.")
+    return Response(epsilon, int(stated[1])).facts.event if stated is not None and epsilon > 0 else None
 
 
 def wrong_figure(card: Held, facts: Facts) -> str | None:
@@ -113,7 +125,7 @@ def guarantee_of(stated: Held) -> Guarantee:
     return Guarantee(float(stated["epsilon"]), float(stated["delta"]))
 
 
-def same(stated: object, expected: object, *, at_most: float = 0.0) -> bool:
+def same(stated: object, expected: object, *, relative: float = RELATIVE, at_most: float = 0.0) -> bool:
     """Whether a value on a card is the computed one, up to the rounding of floats.
 
     >>> same(0.1 + 0.2, 0.3), same(1, True), same(None, 1.0), same("a", "a")
@@ -122,7 +134,7 @@ def same(stated: object, expected: object, *, at_most: float = 0.0) -> bool:
     if isinstance(stated, bool) or isinstance(expected, bool):
         return stated is expected
     if isinstance(stated, int | float) and isinstance(expected, int | float):
-        return math.isclose(stated, expected, rel_tol=_RELATIVE, abs_tol=at_most)
+        return math.isclose(stated, expected, rel_tol=relative, abs_tol=at_most)
     return type(stated) is type(expected) and stated == expected
 
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import digest_of, reason
+from dpbart.privacy.budget.composition import Composed
 from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.card.card import pages_next_to
 from dpbart.privacy.card.reading import printable, read_card, schema_problem
 from dpbart.privacy.card.recomputed import (
+    RELATIVE,
     Held,
     composed_of,
     facts_of,
     guarantee_of,
+    label_event,
     rebuilt,
     same,
     wrong_figure,
@@ -24,8 +27,10 @@ from dpbart.privacy.card.recomputed import (
 )
 from dpbart.privacy.card.signing import SIGNATURE, read_public_key, signed_by
 from dpbart.privacy.facts import Facts
+from dpbart.privacy.guarantee import Guarantee
 
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
+_COMPOSED = 1 + 1e-7  # composition rounds epsilon up by less
 _NO_SENSE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)  # of a card with impossible values
 
 
@@ -77,14 +82,12 @@ def _recipe(card: Held, facts: Facts) -> Check:
 
 def _labels(card: Held) -> Check:
     """Whether the words about labels state the epsilon that the guarantee counts for them."""
-    epsilon, words = card["label_epsilon"], card["labels"]
-    randomised = words.startswith("randomised:")
-    held = f"-ary randomised response, epsilon {epsilon:.10g} of the guarantee" in words if epsilon else not randomised
-    if not held:
-        return Check("labels", False, f"label_epsilon is {epsilon:g}, which is NOT what 'labels' says")
-    return Check(
-        "labels", True, f"randomised with epsilon {epsilon:g}, which is counted" if epsilon else "cost nothing"
-    )
+    try:
+        event = label_event(card)
+    except BadParameter as error:
+        return Check("labels", False, printable(str(error)))
+    words = "cost nothing" if event is None else f"randomised with epsilon {card['label_epsilon']:g}, which is counted"
+    return Check("labels", True, words)
 
 
 def _person(card: Held, facts: Facts) -> Check:
@@ -92,19 +95,29 @@ def _person(card: Held, facts: Facts) -> Check:
     person, rows = card["person"], card["rows"]
     people, most = person["people"], person["most_texts"]
     try:
-        stated, composed = guarantee_of(person["guarantee"]), composed_of(card, facts).guarantee
         if not people + most - 1 <= rows <= people * most:
             return Check("person", False, f"{people} people with at most {most} texts each can NOT have {rows} texts")
-        if not (same(stated.epsilon, composed.epsilon) and same(stated.delta, composed.delta)):
+        stated, composed = guarantee_of(person["guarantee"]), composed_of(card, facts)
+        if not _composes(stated, composed, exactly=person["composition"] == composed.rule):
             return Check("person", False, f"{most} texts of one person do NOT have the guarantee on the card")
-        if not composed.private:
+        if not stated.private:
             return Check("person", None, _NO_PROMISE)
-        check_delta_for(card["guarantee"]["delta"], texts=people * most, whose=f"{people} people", remedy="")
+        if person["budget"] is not None and stated.epsilon > person["budget"] * _COMPOSED:
+            return Check("person", False, "the guarantee of one person is NOT within the budget on the card")
+        check_delta_for(card["guarantee"]["delta"], texts=rows, whose=f"{rows} texts", remedy="")
     except BadParameter as error:
         return Check("person", False, printable(str(error)))
     except _NO_SENSE:
         return Check("person", False, "figures on the card are impossible")
     return Check("person", True, f"{most} texts of one person have the guarantee on the card")
+
+
+def _composes(stated: Guarantee, composed: Composed, *, exactly: bool) -> bool:
+    """Whether the stated guarantee is the composed one or, if another version had a coarser rule, a weaker one."""
+    least = composed.guarantee
+    if exactly:
+        return same(stated.epsilon, least.epsilon, relative=_COMPOSED - 1) and same(stated.delta, least.delta)
+    return stated.epsilon * _COMPOSED >= least.epsilon and stated.delta * (1 + RELATIVE) >= least.delta
 
 
 def _pages(card: Held, facts: Facts, file: Path) -> Check:
