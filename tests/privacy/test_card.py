@@ -90,6 +90,11 @@ def _stronger(card: dict[str, dict[str, float]]) -> None:
 
 
 def _alone(card: dict[str, dict[str, dict[str, float]]]) -> None:
+    for name in ("guarantee", "counted_guarantee"):
+        card["person"][name]["epsilon"] = 500.0
+
+
+def _two_guarantees(card: dict[str, dict[str, dict[str, float]]]) -> None:
     card["person"]["guarantee"]["epsilon"] = 500.0
 
 
@@ -103,6 +108,7 @@ def _fewer(card: dict[str, object]) -> None:
         (_weaker, ["noise", "signature", "guarantee"]),
         (_stronger, ["noise", "recipe", "person", "signature", "guarantee"]),
         (_alone, ["person", "pages", "signature", "guarantee"]),
+        (_two_guarantees, ["person", "pages", "signature", "guarantee"]),
         (_fewer, ["person", "pages", "signature", "guarantee"]),
     ],
 )

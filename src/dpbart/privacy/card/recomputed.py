@@ -44,7 +44,14 @@ def composed_of(card: Held, facts: Facts) -> Composed:
     """What the person with the most texts gets, from what one text and its label spend."""
     label = label_event(card)
     events = (facts.event,) if label is None else (facts.event, label)
-    return compose({Release(events): card["person"]["most_texts"]})
+    delta = exactly(counted_of(card["person"])["delta"])
+    return compose({Release(events): card["person"]["most_texts"]}, delta=delta)
+
+
+def counted_of(person: Held) -> Held:
+    """The guarantee of all texts with one id. On a card without it, every id was taken for a person."""
+    counted: Held = person["guarantee"] if "counted_guarantee" not in person else person["counted_guarantee"]
+    return counted
 
 
 def label_event(card: Held) -> Event | None:
@@ -57,7 +64,11 @@ def label_event(card: Held) -> Event | None:
     stated = re.search(rf" by ([0-9]{{1,9}})-ary randomised response, epsilon {epsilon:.10g} of the guarantee", words)
     if words.startswith("randomised:") is not (epsilon > 0) or (epsilon > 0 and stated is None):
         raise BadParameter(f"label_epsilon is {epsilon:g}, which is NOT what 'labels' says.")
-    return Response(epsilon, int(stated[1])).facts.event if stated is not None and epsilon > 0 else None
+    if stated is None or not epsilon > 0:
+        return None
+    if card.get("label_options") not in (None, int(stated[1])):  # cards of version 0.1 do not have it
+        raise BadParameter(f"label_options is {card['label_options']}, which is NOT what 'labels' says.")
+    return Response(epsilon, int(stated[1])).facts.event
 
 
 def wrong_figure(card: Held, facts: Facts) -> str | None:
@@ -101,7 +112,9 @@ def wrong_recipe(card: Held, facts: Facts) -> str | None:
 def rebuilt(card: Held, facts: Facts) -> Card:
     """The card as it was when it was written, for its pages."""
     whole = {name: value for name, value in card.items() if name in Card.__dataclass_fields__}
-    person = {**card["person"], "guarantee": guarantee_of(card["person"]["guarantee"])}
+    person = dict(card["person"])
+    for name in ("guarantee", "counted_guarantee"):
+        person[name] = None if person[name] is None else guarantee_of(person[name])
     return Card(
         **{
             **whole,

@@ -17,6 +17,7 @@ from dpbart.privacy.card.recomputed import (
     RELATIVE,
     Held,
     composed_of,
+    counted_of,
     facts_of,
     guarantee_of,
     label_event,
@@ -97,7 +98,9 @@ def _person(card: Held, facts: Facts) -> Check:
     try:
         if not people + most - 1 <= rows <= people * most:
             return Check("person", False, f"{people} people with at most {most} texts each can NOT have {rows} texts")
-        stated, composed = guarantee_of(person["guarantee"]), composed_of(card, facts)
+        stated, composed = guarantee_of(counted_of(person)), composed_of(card, facts)
+        if person["guarantee"] not in (None, counted_of(person)):
+            return Check("person", False, "the guarantees for a person and for the texts with one id do NOT agree")
         if not _composes(stated, composed, exactly=person["composition"] == composed.rule):
             return Check("person", False, f"{most} texts of one person do NOT have the guarantee on the card")
         if not stated.private:
@@ -109,7 +112,8 @@ def _person(card: Held, facts: Facts) -> Check:
         return Check("person", False, printable(str(error)))
     except _NO_SENSE:
         return Check("person", False, "figures on the card are impossible")
-    return Check("person", True, f"{most} texts of one person have the guarantee on the card")
+    whose = "with one id" if person["guarantee"] is None else "of one person"
+    return Check("person", True, f"{most} texts {whose} have the guarantee on the card")
 
 
 def _composes(stated: Guarantee, composed: Composed, *, exactly: bool) -> bool:
@@ -174,14 +178,17 @@ def _summary(card: Held, sums: Iterable[Check]) -> Check:
     """The guarantee that was checked, in plain words."""
     if any(each.held is False for each in sums):
         return Check("guarantee", False, "do NOT rely on the guarantee on this card: its figures do not fit together")
-    text, person = guarantee_of(card["guarantee"]), guarantee_of(card["person"]["guarantee"])
+    text, person = guarantee_of(card["guarantee"]), guarantee_of(counted_of(card["person"]))
     if not text.private:
         return Check("guarantee", None, "nothing is promised: the output is NOT PRIVATE")
-    most = card["person"]["most_texts"]
+    most, whose = (
+        card["person"]["most_texts"],
+        "with one id" if card["person"]["guarantee"] is None else "of one person",
+    )
     words = (
         f"each of {card['rows']:,} texts has epsilon {text.epsilon:.10g} and delta {text.delta:.10g}: for any two "
         f"texts, no output is more than exp({text.epsilon:.10g}) times as likely from one as from the other, up to "
-        f"delta. All texts of one person, at most {most:,}, have epsilon {person.epsilon:.10g} and delta "
+        f"delta. All texts {whose}, at most {most:,}, have epsilon {person.epsilon:.10g} and delta "
         f"{person.delta:.10g}"
     )
     return Check("guarantee", True, words)

@@ -93,12 +93,14 @@ class Format(Protocol):
     Attributes:
         endings: The file endings, in lower case. Messages call the format by the first one.
         typed: Whether every column has an Arrow type, and batches keep it.
+        named: Whether the file itself says the names of its columns. The first line of a file may be a row instead.
         further_keys: Whether a row may have keys that the first row lacks.
         texts_alone: Whether a file holds the texts and no other column.
     """
 
     endings: tuple[str, ...]
     typed: bool = False
+    named: bool = False
     further_keys: bool = False
     texts_alone: bool = False
 

@@ -16,7 +16,7 @@ class JsonLines(Format):
     """A file with one object per line. The keys of the first row are the columns."""
 
     endings = (".jsonl", ".ndjson")
-    further_keys = True
+    further_keys = named = True
 
     def columns(self, path: Path) -> tuple[str, ...] | None:
         return next((tuple(row) for row in numbered(path, _rows(path))), None)

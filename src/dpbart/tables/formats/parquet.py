@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
 from dpbart.tables.batch import ArrowRows, Batch
 from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.schema import FoundSchema
+from dpbart.tables.schema import FoundSchema, bare
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _BLOCK = 2**20  # bytes read at a time: a column of a row group can be larger than memory
@@ -25,7 +26,7 @@ class Parquet(Format):
     """A Parquet file. Batches keep its types; a text column with a dictionary becomes plain strings."""
 
     endings = (".parquet",)
-    typed = True
+    typed = named = True
 
     def columns(self, path: Path) -> tuple[str, ...]:
         return tuple(_file_schema(path).names)
@@ -36,18 +37,18 @@ class Parquet(Format):
         kind = schema.field(index).type
         if pa.types.is_dictionary(kind):
             schema = schema.set(index, schema.field(index).with_type(kind.value_type))
-        # Metadata of the file and its columns can describe the private rows, and no card lists it: leave it out.
-        return pa.schema([field.remove_metadata() for field in schema])
+        # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
+        return pa.schema([field.with_type(bare(field.type)).remove_metadata() for field in schema])
 
     def batches(self, path: Path, *, text_column: str, size: int) -> Iterator[ArrowRows]:
-        index = _file_schema(path).get_field_index(text_column)
+        schema = self.schema(path, text_column)
         done = 0
         records = _records(path, size)
         while True:
             try:
                 record = next(records)
                 record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
-                record = _with_plain_texts(record, index)
+                record = pa.RecordBatch.from_arrays(list(map(_as_type, record.columns, schema.types)), schema=schema)
             except StopIteration:
                 return
             except _UNREADABLE:
@@ -92,7 +93,8 @@ class _Sink:
 
     def _write_group(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, schema=self._schema))
+            table = pa.Table.from_batches(self._waiting, schema=self._schema)
+            self._writer.write_table(_with_used_categories(table))
         self._waiting = []
         self._rows = self._bytes = 0
 
@@ -112,9 +114,21 @@ def _records(path: Path, size: int) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(batch_size=size, use_threads=False)
 
 
-def _with_plain_texts(record: pa.RecordBatch, index: int) -> pa.RecordBatch:
-    texts = record.column(index)
-    if not pa.types.is_dictionary(texts.type):
-        return record
-    field = record.schema.field(index).with_type(texts.type.value_type)
-    return record.set_column(index, field, texts.dictionary_decode())
+def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type.equals(kind, check_metadata=True) else array.cast(kind)
+
+
+def _with_used_categories(table: pa.Table) -> pa.Table:
+    """Leave out categories that no row has: they may come from rows that were filtered out before."""
+    table = table.unify_dictionaries()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field, _used_categories(table.column(place).combine_chunks()))
+    return table
+
+
+def _used_categories(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    used = pc.drop_null(pc.unique(array.indices))
+    used = used.take(pc.sort_indices(used))  # ordered categories stay in their order
+    indices = pc.index_in(array.indices, value_set=used).cast(array.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(used), ordered=array.type.ordered)
