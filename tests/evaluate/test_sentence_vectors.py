@@ -11,9 +11,11 @@ import torch
 from transformers import BertModel
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.evaluate.classifiers.encoder_model import load_encoder
 from dpbart.evaluate.sentences.files import SentenceEncoderFiles
 from dpbart.evaluate.sentences.vectors import Floats, TransformerVectors, load_vectors
 from dpbart.models.bundle import Bundle
+from dpbart.prepare.code.teacher import Teacher
 from tests.conftest import made_up_texts
 from tests.evaluate.tiny_bert import make_tiny_bert
 
@@ -145,4 +147,19 @@ def test_other_weights_or_pooling_are_another_recipe(bert: Path) -> None:
     with (bert / "model.safetensors").open("ab") as weights:
         weights.write(b"more")
     recipes.append(SentenceEncoderFiles.find(str(bert)).recipe)
-    assert len({json.dumps(each) for each in recipes}) == 3
+    for name in ("config.json", "tokenizer.json"):
+        with (bert / name).open("a") as file:
+            file.write(" ")
+        recipes.append(SentenceEncoderFiles.find(str(bert)).recipe)
+    assert len({json.dumps(each) for each in recipes}) == 5
+
+
+def test_an_encoder_whose_config_leads_to_other_weights_is_refused(bert: Path) -> None:
+    config = json.loads((bert / "config.json").read_text())
+    (bert / "config.json").write_text(json.dumps({**config, "transformers_weights": "other.safetensors"}))
+    with pytest.raises(NotPrepared, match="got transformers_weights"):
+        SentenceEncoderFiles.find(str(bert))
+    with pytest.raises(NotPrepared, match="got transformers_weights"):
+        load_encoder(str(bert), labels=2, length=8)
+    with pytest.raises(NotPrepared, match="got transformers_weights"):
+        Teacher.load(str(bert))

@@ -12,8 +12,8 @@ from scipy.stats import beta
 
 from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import gaussian_delta
-from dpbart.privacy.clipping import ByNorm, ByValue, Clip, Clipped, Sensitivity
-from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.clipping import ByNorm, ByValue, Clip, Clipped, Sensitivity, clip_named
+from dpbart.privacy.guarantee import NOTHING_PROMISED, Guarantee
 from dpbart.privacy.mechanisms import MECHANISMS, Gaussian, Laplace, NoiseMechanism, NonPrivate, make_noise
 from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy, Words, grid_for
@@ -277,14 +277,26 @@ def test_a_private_value_carries_the_facts_that_were_planned(mechanism: NoiseMec
     assert facts.figures["entries"] == 12
 
 
-@each_noise
-def test_a_card_check_passes_enough_noise_and_fails_too_little(mechanism: NoiseMechanism) -> None:
-    facts = mechanism.facts(ByValue(0.1).clip(np.zeros((1, 50))).bounds)
-    assert mechanism.holds(facts.figures, facts.guarantee)
-    assert not mechanism.holds({**facts.figures, "scale": 0.99 * float(facts.figures["scale"])}, facts.guarantee)
-    event = mechanism.event_of(facts.figures, facts.guarantee)
-    assert dataclasses.replace(event, parameter=None) == dataclasses.replace(facts.event, parameter=None)
-    assert event.parameter == pytest.approx(facts.event.parameter)
+@each_mechanism
+@each_clip
+def test_the_facts_follow_from_the_bounds_and_the_guarantee_on_a_card(mechanism: NoiseMechanism, clip: Clip) -> None:
+    facts = mechanism.facts(clip.clip(np.zeros((1, 50))).bounds)
+    stated = {name: facts.figures[name] for name in ("clip", "entries")}
+    assert mechanism.recomputed(stated, facts.guarantee) == facts
+
+
+def test_no_noise_gives_no_guarantee() -> None:
+    stated = {"clip": "value:0.1", "entries": 50}
+    with pytest.raises(BadParameter, match="promises nothing"):
+        NonPrivate.recomputed(stated, Guarantee(1.0, 1e-5))
+    with pytest.raises(BadParameter, match="epsilon must be at most"):
+        Gaussian.recomputed(stated, NOTHING_PROMISED)
+
+
+@pytest.mark.parametrize("name", ["value", "value:", "value:-1", "value:nan", "value:0.10", "linf:1", "l2:1e99", ""])
+def test_an_unknown_clip_is_refused(name: str) -> None:
+    with pytest.raises(BadParameter, match="clip must be value:C, l2:C or l1:C"):
+        clip_named(name)
 
 
 def test_every_mechanism_is_in_the_family_under_its_own_name() -> None:

@@ -190,12 +190,15 @@ def test_the_capacity_at_epsilon_10_matches_the_design() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (10.0, 11), (100.0, 140), (200.0, 40), (1000.0, 1024)])
-def test_a_card_that_keeps_more_than_epsilon_allows_fails_its_check(epsilon: float, bits: int) -> None:
+def test_the_facts_follow_from_the_size_and_the_guarantee_on_a_card(epsilon: float, bits: int) -> None:
     facts = Response(epsilon, 1 << bits).facts
-    assert Response.holds(facts.figures, facts.guarantee)
-    if bits > 1.45 * epsilon - 8:  # otherwise almost everything is kept anyway
-        more = {**facts.figures, "kept": min(1.0, 1.02 * float(facts.figures["kept"]))}
-        assert not Response.holds(more, facts.guarantee)
+    assert Response.recomputed({"options_log2": float(bits)}, facts.guarantee) == facts
+
+
+@pytest.mark.parametrize("bits", [0.5, 0, -1, 1025, 1e300, 2.5])
+def test_a_code_of_an_impossible_size_is_refused(bits: float) -> None:
+    with pytest.raises(BadParameter, match="a whole number of bits from 1 to 1024"):
+        Response.recomputed({"options_log2": bits}, Response(1.0, 2).guarantee)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,93 @@ def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
         )
 
 
+def kept(source: Path, out: Path, labels: tuple[str, ...]) -> tuple[list[object], list[object]]:
+    """The labels before and after a run at an epsilon where no label changes: a lost one would be a coin flip."""
+    task = Request(source, out, label_column="y", labels="randomize:60", label_set=labels, overwrite=True)
+    run(task, fake_rewriter())
+    if source.suffix == ".parquet":
+        return pq.read_table(source)["y"].to_pylist(), pq.read_table(out)["y"].to_pylist()
+    if source.suffix == ".jsonl":
+        before, after = ([json.loads(line)["y"] for line in file.read_text().splitlines()] for file in (source, out))
+        return before, after
+    before, after = ([row["y"] for row in csv.DictReader(file.read_text().splitlines())] for file in (source, out))
+    return before, after
+
+
+WHOLE = [pa.int8(), pa.uint64()]
+REAL = [pa.float16(), pa.float32(), pa.float64(), pa.decimal128(5, 2), pa.string()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [*((kind, ("1", "2")) for kind in WHOLE + REAL), *((kind, ("1.0", "2.0")) for kind in REAL)],
+    ids=str,
+)
+def test_no_label_of_a_parquet_column_of_numbers_is_lost(
+    kind: pa.DataType, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    values = pa.array(["1", "2"] * 20, pa.string()).cast(pa.float32() if kind == pa.float16() else kind).cast(kind)
+    pq.write_table(pa.table({"text": ["a"] * 40, "y": values}), tmp_path / "in.parquet")
+    before, after = kept(tmp_path / "in.parquet", tmp_path / "out.parquet", labels)
+    assert [float(str(each)) for each in after] == [float(str(each)) for each in before]
+    assert pq.read_schema(tmp_path / "out.parquet").field("y").type == kind
+
+
+@pytest.mark.parametrize("labels", [("true", "false"), ("True", "False"), ("1", "0")])
+def test_no_label_of_a_column_of_booleans_is_lost(labels: tuple[str, ...], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"] * 40, "y": [True, False] * 20}), tmp_path / "in.parquet")
+    before, after = kept(tmp_path / "in.parquet", tmp_path / "out.parquet", labels)
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "expected"),
+    [
+        ("true,false", ("True", "False"), [True, False]),
+        ("1,2.0", ("1", "2"), [1, 2]),
+        ('"1","2.0"', ("1", "2"), [1, 2]),
+        ("1.0,true", ("1", "TRUE"), [1, True]),
+        ('"caf\\u0065\\u0301","b"', ("caf\u00e9", "b"), ["caf\u00e9", "b"]),
+    ],
+)
+def test_no_label_of_json_lines_is_lost(
+    values: str, labels: tuple[str, ...], expected: list[object], tmp_path: Path
+) -> None:
+    lines = [f'{{"text": "a", "y": {value}}}\n' for value in values.split(",")] * 20
+    (tmp_path / "in.jsonl").write_text("".join(lines))
+    assert kept(tmp_path / "in.jsonl", tmp_path / "out.jsonl", labels)[1] == expected * 20
+
+
+def test_no_label_of_a_csv_file_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("text,y\n" + "a,1.0\na, 2\na,True\na,01\n" * 10)
+    after = kept(tmp_path / "in.csv", tmp_path / "out.csv", ("1", "2", "true", "01"))[1]
+    assert after == ["1", "2", "true", "01"] * 10
+
+
+@pytest.mark.parametrize("value", ["SECRET", "", "01", "nan"])
+def test_a_label_outside_the_set_is_refused_before_anything_is_spent(value: str, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(f"id,text,y\n1,a,1\n2,b,{value}\n")
+    task = Request(
+        tmp_path / "in.csv",
+        tmp_path / "out.csv",
+        label_column="y",
+        labels="randomize:1",
+        label_set=("1", "2"),
+        id_column="id",
+        ledger=tmp_path / "l.db",
+    )
+    with pytest.raises(BadTable, match="row 2 has a label in column 'y' that is not in the label set") as refused:
+        plan(task, BUDGET)
+    assert "SECRET" not in str(refused.value)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in.csv"]
+
+
+@pytest.mark.parametrize("labels", [("1", "1.0"), ("a", " a"), ("true", "TRUE"), ("0", "-0.0"), ("1",)])
+def test_a_set_with_the_same_label_twice_is_refused(labels: tuple[str, ...]) -> None:
+    with pytest.raises(BadParameter, match="at least two labels, all different"):
+        Request(Path("in.csv"), Path("out.csv"), label_column="l", labels="randomize:1", label_set=labels)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dpbart.channels.side_information import SideInformation
 from dpbart.errors import BadParameter
-from dpbart.privacy.clipping import Bounds, Clip
+from dpbart.privacy.clipping import Bounds, Clip, bounds_of
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.mechanisms import Noised, NoiseMechanism
 from dpbart.privacy.sampling import Entropy
@@ -92,8 +92,7 @@ class ColumnsChannel:
     @property
     def bounds(self) -> Bounds:
         """What the clip guarantees about one text."""
-        entries = self.positions * len(self.columns.kept)
-        return Bounds(self.clip.name, self.clip.bound, entries, self.clip.sensitivity(entries))
+        return bounds_of(self.clip, entries=self.positions * len(self.columns.kept))
 
     @cached_property
     def facts(self) -> Facts:

@@ -21,10 +21,13 @@ def card() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None, as_json: bool) -> None:
-    """Check a card's arithmetic, signature and output file.
+    """Check a card's form, arithmetic, pages, signature and output file.
 
-    The arithmetic check computes whether the noise delivers the stated guarantee, for a text and for a person. The
-    exit status is 1 if a check fails.
+    Every figure is computed again from the bounds and the guarantee, for a text and for a person. The .txt and .html
+    pages next to the card are rendered again and compared. The last line says which guarantee was checked.
+
+    The exit status is 0 if no check fails, and 1 if one does. Anybody can sign a card with a key of their own, so a
+    signature counts only with --key. With --key, a card without a signature by that key fails.
 
     \b
         dpbart card verify private.csv.card.json --output private.csv --key public.pem

@@ -112,3 +112,15 @@ class SplitAdept(Halves):
     """The two halves of one ADePT."""
 
     model_class = AdeptForGeneration
+    settings = frozenset(
+        {
+            "bos_token_id",
+            "embedding",
+            "eos_token_id",
+            "hidden",
+            "max_position_embeddings",
+            "pad_token_id",
+            "reversed",
+            "vocab_size",
+        }
+    )

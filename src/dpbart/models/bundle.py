@@ -18,6 +18,7 @@ from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.files import digest_of
 from dpbart.models.bart import BART
+from dpbart.models.config import read_config
 from dpbart.models.families import FAMILIES
 from dpbart.models.model import Family
 from dpbart.privacy.clipping import ByValue
@@ -164,7 +165,21 @@ class Bundle:
     @cached_property
     def fingerprint(self) -> str:
         """The first digits of the weights' SHA-256. They identify the model."""
+        _ = self._stamps  # of the files that are hashed now
         return digest_of(self.folder / "model.safetensors")[:12]
+
+    def check_unchanged(self) -> None:
+        """Refuse a model whose files have changed since they were hashed.
+
+        Raises:
+            NotPrepared: A file was replaced or written to.
+        """
+        if self._stamps != _stamps(self.folder):
+            raise NotPrepared(f"the files of '{self.name}' have changed since they were hashed. Start again.")
+
+    @cached_property
+    def _stamps(self) -> list[tuple[int, int, int]]:
+        return _stamps(self.folder)
 
     @cached_property
     def files(self) -> str:
@@ -212,12 +227,9 @@ class _Config:
 
     @classmethod
     def read(cls, folder: Path) -> _Config:
-        try:
-            held = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            kind, width, longest = held["model_type"], held.get("d_model"), held.get("max_position_embeddings")
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise NotPrepared(f"'{folder}' is not a model: its config.json cannot be read.") from error
-        if kind not in FAMILIES or type(width) is not int or type(longest) is not int:
+        held = read_config(folder)
+        kind, width, longest = held.get("model_type"), held.get("d_model"), held.get("max_position_embeddings")
+        if not isinstance(kind, str) or kind not in FAMILIES or type(width) is not int or type(longest) is not int:
             *most, last = FAMILIES
             kinds = f"{', '.join(most)} or {last}"
             raise NotPrepared(
@@ -225,6 +237,12 @@ class _Config:
                 f"model_type {kind!r}, d_model {width!r}, max_position_embeddings {longest!r}."
             )
         return cls(FAMILIES[kind], width, longest)
+
+
+def _stamps(folder: Path) -> list[tuple[int, int, int]]:
+    """Inode, size and time of the last change, for each file of a model."""
+    found = [(folder / part).stat() for part in PARTS]
+    return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
 
 def bundled_names() -> list[str]:

@@ -11,11 +11,13 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import BartForConditionalGeneration, GenerationConfig, PreTrainedModel
+from safetensors.torch import load_file
+from transformers import BartForConditionalGeneration, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging as transformers_logging
 
 from dpbart.errors import NotPrepared
+from dpbart.models.config import read_config
 from dpbart.models.search import BeamSearch
 from dpbart.privacy.mechanisms import Noised
 
@@ -25,9 +27,10 @@ Kind = TypeVar("Kind", bound="Halves")
 
 
 class Halves:
-    """The two halves of one model; each subclass names the class that it loads."""
+    """The two halves of one model; each subclass names the class that it loads, and its settings in config.json."""
 
     model_class: ClassVar[type[PreTrainedModel]]
+    settings: ClassVar[frozenset[str]]  # all others are ignored: transformers has many that change what it loads
 
     def __init__(self, model: PreTrainedModel, device: torch.device) -> None:
         self.model = model.to(device).eval()
@@ -38,10 +41,21 @@ class Halves:
 
     @classmethod
     def load(cls: type[Kind], folder: Path, *, device: torch.device | None = None) -> Kind:
-        """Load a model directory in the Hugging Face format, always in single precision."""
+        """Load a model directory in the Hugging Face format, always in single precision.
+
+        The weights are those of model.safetensors, the file that the fingerprint is of. Transformers gets them from
+        here and is given no directory, because it would look for further files there.
+        """
         transformers_logging.disable_progress_bar()
+        config = cls.config(folder)
         try:
-            model, loaded = cls.model_class.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+            model, loaded = cls.model_class.from_pretrained(
+                None,
+                config=config,
+                state_dict=load_file(folder / "model.safetensors"),
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
         except Exception as error:  # damaged files raise many kinds of errors
             raise NotPrepared(
                 f"the weights in '{folder}' cannot be loaded ({type(error).__name__}). Download or make them again."
@@ -50,6 +64,18 @@ class Halves:
         if lacking:  # transformers would fill them with random numbers
             raise NotPrepared(f"the weights in '{folder}' lack {', '.join(lacking[:3])} ({len(lacking)} in total).")
         return cls(model, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+
+    @classmethod
+    def config(cls, folder: Path) -> PreTrainedConfig:
+        """The network's settings in config.json."""
+        held = {name: value for name, value in read_config(folder).items() if name in cls.settings}
+        try:
+            return cls.model_class.config_class(**held)
+        except Exception as error:  # transformers raises many kinds for settings that it cannot use
+            raise NotPrepared(
+                f"the config.json in '{folder}' has settings that cannot be used ({type(error).__name__}). "
+                "Download or make it again."
+            ) from error
 
     @property
     def width(self) -> int:
@@ -89,3 +115,24 @@ class SplitBart(Halves):
     """The two halves of one BART."""
 
     model_class = BartForConditionalGeneration
+    settings = frozenset(
+        f"{half}_{name}"
+        for half in ("encoder", "decoder")
+        for name in ("layers", "attention_heads", "ffn_dim", "layerdrop")
+    ) | {
+        "activation_dropout",
+        "activation_function",
+        "attention_dropout",
+        "bos_token_id",
+        "d_model",
+        "decoder_start_token_id",
+        "dropout",
+        "eos_token_id",
+        "init_std",
+        "max_position_embeddings",
+        "pad_token_id",
+        "scale_embedding",
+        "tie_word_embeddings",
+        "use_cache",
+        "vocab_size",
+    }

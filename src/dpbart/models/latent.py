@@ -102,23 +102,26 @@ class LatentFamily:
             public_data=bundle.facts.corpora,
             kept=len(columns.kept),
             width=columns.width,
+            files=bundle.files,
         )
 
     def load(
         self, bundle: Bundle, channel: ColumnsChannel, *, length: int, beams: int | None, entropy: Entropy
     ) -> LatentModel:
         """Tokenizer and both halves. Beam search draws nothing, so the entropy is not used."""
+        line = self.line(bundle, length=length, beams=beams)  # hashes the files before they are loaded
         tokens, search = Tokens.load(bundle.folder / "tokenizer.json", length=length), _search(beams)
         if channel.public is not None:
             tokens = replace(tokens, begin=channel.public.token)
             search = replace(search, start_id=tokens.id_of(channel.public.token))
         halves = self.halves(bundle)
-        if tokens.size > halves.vocabulary:  # otherwise a rare word in a private text would stop the run
+        if tokens.reach > halves.vocabulary:  # otherwise a rare word in a private text would stop the run
             raise NotPrepared(
-                f"the tokenizer of '{bundle.name}' must fit its weights, got {tokens.size} tokens "
+                f"the tokenizer of '{bundle.name}' must fit its weights, got ids up to {tokens.reach - 1} "
                 f"for {halves.vocabulary} embeddings. They come from different models."
             )
-        return LatentModel(self.line(bundle, length=length, beams=beams), tokens, halves, search)
+        bundle.check_unchanged()
+        return LatentModel(line, tokens, halves, search)
 
 
 def _search(beams: int | None) -> BeamSearch:

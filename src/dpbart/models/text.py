@@ -52,6 +52,11 @@ class Tokens:
     def size(self) -> int:
         return int(self.tokenizer.get_vocab_size())
 
+    @property
+    def reach(self) -> int:
+        """One more than the largest id that a text can get."""
+        return reach_of(self.tokenizer)
+
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)
         if number is None:
@@ -72,3 +77,9 @@ class Tokens:
     def decode(self, ids: npt.NDArray[np.int64]) -> list[str]:
         """Rows of ids to texts, without special tokens and surrounding blanks."""
         return [text.strip() for text in self.tokenizer.decode_batch(ids.tolist(), skip_special_tokens=True)]
+
+
+def reach_of(tokenizer: Tokenizer) -> int:
+    """One more than the largest id that a tokenizer can give. Ids may have gaps, so this can exceed their number."""
+    framed = tokenizer.encode("").ids  # a template may add ids that no token has
+    return 1 + max([*tokenizer.get_vocab(with_added_tokens=True).values(), *framed], default=-1)

@@ -12,6 +12,7 @@ takes must not reveal how the encoder reacted to it.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -186,6 +187,32 @@ class ByNorm:
         values = _into_ball(rows, radius=self.bound * _INSIDE, order=self.order).reshape(latent.shape)
         far = self.sensitivity(entries)
         return Clipped(values, l1=far.l1, l2=far.l2, bound=self.bound, clip=self.name)
+
+
+def clip_named(name: str) -> Clip:
+    """The clip of a name, such as "value:0.1". The bound has 12 digits, as in the name.
+
+    >>> clip_named("l2:5")
+    ByNorm(bound=5.0, order=2)
+
+    Raises:
+        BadParameter: No clip has this name.
+    """
+    kind, _, bound = name.partition(":")
+    made: Clip | None = None
+    with suppress(ValueError):  # not a number, or out of range
+        if kind == "value":
+            made = ByValue(float(bound))
+        elif kind in ("l1", "l2"):
+            made = ByNorm(float(bound), order=1 if kind == "l1" else 2)
+    if made is None or made.name != name:
+        raise BadParameter(f"clip must be value:C, l2:C or l1:C with a bound C, got {name[:40]!r}.")
+    return made
+
+
+def bounds_of(clip: Clip, *, entries: int) -> Bounds:
+    """What a clip guarantees about a document with this number of entries."""
+    return Bounds(clip.name, clip.bound, entries, clip.sensitivity(entries))
 
 
 def _into_ball(rows: Floats, *, radius: float, order: int) -> Floats:

@@ -126,7 +126,7 @@ class Job:
         ):
             for batch, rewriting in rewritten:
                 texts, recipe = self._checked(rewriting), rewriting.recipe
-                new_labels = None if labels is None else labels.randomized(batch, entropy)
+                new_labels = None if labels is None else labels.randomized(batch, self.table, entropy)
                 releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
                 if stop():
@@ -271,6 +271,8 @@ def plan(request: Request, described: Described) -> Job:
     writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
         visitors = [*visitors, one_label_per_person(people, labels.column)]
+    if labels is not None:
+        visitors = [*visitors, *labels.visitors(table)]
     # One pass over the input: it counts rows and people, and refuses any row that cannot be read, joined or written.
     documents = Counter[str]() if people is None else people.count(table, *visitors)
     texts, rows = documents, table.visit(*visitors) if people is None else documents.total()

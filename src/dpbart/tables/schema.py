@@ -68,10 +68,12 @@ def bare_field(field: pa.Field) -> pa.Field:
 
 
 def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> list[object]:
-    """Labels as the values of a column. Without a schema, they become numbers if all of them are numbers.
+    """Labels as the values of a column. Without a schema, they become numbers or booleans if all of them are.
 
     >>> values_of(["1", "2.5"], "stars", None), values_of(["1", "two"], "stars", None)
     ([1, 2.5], ['1', 'two'])
+    >>> values_of(["True", "False"], "ill", None)
+    [True, False]
 
     Raises:
         BadTable: If they do not fit the type of the column.
@@ -91,7 +93,7 @@ def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> l
 
 def _numbers(labels: Sequence[str]) -> list[object] | None:
     try:
-        values: list[object] = [json.loads(label) for label in labels]
+        values: list[object] = [json.loads(label.lower() if label.isalpha() else label) for label in labels]
     except ValueError:
         return None
     return values if all(isinstance(value, int | float) for value in values) else None

@@ -6,7 +6,6 @@ It only evaluates rewritten texts. It is not on the private path, so it may use 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -14,7 +13,9 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 from transformers.utils import logging as transformers_logging
 
 from dpbart.errors import NotPrepared
+from dpbart.files import digest_of
 from dpbart.models.bundle import BUNDLED, bundled_names
+from dpbart.models.config import read_config
 
 Ids = list[list[int]]
 
@@ -78,6 +79,8 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()  # it would report the decoder's unused weights
     folder = _place(name)
+    if Path(folder).is_dir():
+        read_config(Path(folder))  # refuses one that leads to other weights than those that `weights_of` hashes
     try:
         config = AutoConfig.from_pretrained(folder)
         model = AutoModel.from_pretrained(folder, dtype=torch.float32)
@@ -96,7 +99,7 @@ def load_encoder(name: str, *, labels: int, length: int) -> tuple[LabelModel, Te
 def weights_of(name: str) -> str:
     """Identifies the weights: the first 12 digits of their SHA-256 if they are on this machine, otherwise the name."""
     file = Path(_place(name)) / "model.safetensors"
-    return sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else name
+    return digest_of(file)[:12] if file.is_file() else name
 
 
 def _place(name: str) -> str:

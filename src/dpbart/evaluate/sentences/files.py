@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 from dpbart import DEFAULT_MODEL
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.files import digest_of
-from dpbart.models.bundle import BUNDLED, Bundle, bundled_names
+from dpbart.models.bundle import BUNDLED, FACTS_FILE, Bundle, bundled_names
 from dpbart.models.code import CODE
+from dpbart.models.config import read_config
 
 EXAMPLE = "sentence-transformers/all-MiniLM-L6-v2"
 POOLINGS = ("mean", "cls")
@@ -27,6 +29,7 @@ class SentenceEncoderFiles:
     Attributes:
         folder: its directory, which may be in the cache of the hub.
         weights: the first 12 digits of the SHA-256 of its weights.
+        others: the same for its other files: config, tokenizer and modules.
         pooling: "mean" of the last hidden states, or "cls", the first of them.
         longest: tokens of a text that it reads, if it says so. The rest of a text is cut off.
         inside_code: whether it is the one inside a code model. It flatters the texts of that model.
@@ -34,6 +37,7 @@ class SentenceEncoderFiles:
 
     folder: Path
     weights: str
+    others: str
     pooling: str = "mean"
     longest: int | None = None
     inside_code: bool = False
@@ -49,11 +53,12 @@ class SentenceEncoderFiles:
         missing = [part for part in ("config.json", "model.safetensors") if not (folder / part).is_file()]
         if missing:
             raise NotPrepared(f"'{name}' is not a sentence encoder: {', '.join(missing)} missing. Try '{EXAMPLE}'.")
-        weights = digest_of(folder / "model.safetensors")[:12]
-        if _read(folder / "config.json").get("model_type") == CODE.name:
-            return cls(folder, weights, inside_code=True)
+        inside_code = read_config(folder).get("model_type") == CODE.name
+        weights, others = digest_of(folder / "model.safetensors")[:12], _digest_of_others(folder)
+        if inside_code:
+            return cls(folder, weights, others, inside_code=True)
         longest = _read(folder / "sentence_bert_config.json").get("max_seq_length")
-        return cls(folder, weights, _pooling(folder), None if longest is None else int(longest))
+        return cls(folder, weights, others, _pooling(folder), None if longest is None else int(longest))
 
     @classmethod
     def inside_default(cls) -> SentenceEncoderFiles:
@@ -71,7 +76,17 @@ class SentenceEncoderFiles:
     @property
     def recipe(self) -> dict[str, object]:
         """Everything that its vectors depend on. Not its folder: a copy gives the same vectors."""
-        return {"weights": self.weights, "pooling": self.pooling, "longest": self.longest}
+        return {"weights": self.weights, "files": self.others, "pooling": self.pooling, "longest": self.longest}
+
+
+def _digest_of_others(folder: Path) -> str:
+    """Of all files that may be loaded besides the weights, with their names; without our own facts about a model."""
+    digest = hashlib.sha256()
+    for file in sorted({each for pattern in _FROM_HUB for each in folder.glob(pattern)}):
+        if file.name not in ("model.safetensors", FACTS_FILE) and file.is_file():
+            digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+            digest_of(file, digest)
+    return digest.hexdigest()[:12]
 
 
 def _folder_of(name: str) -> Path:

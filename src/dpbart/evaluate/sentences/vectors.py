@@ -100,7 +100,7 @@ def _transformer(files: SentenceEncoderFiles) -> TransformerVectors:
     folder = str(files.folder)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        model = AutoModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True, use_safetensors=True)
         tokenizer = load_tokenizer(folder)
     except Exception as error:  # damaged, or of an unknown kind: each has its own type
         raise NotPrepared(

@@ -71,6 +71,7 @@ class CodeFamily:
                 f"top {settings.top_k})"
             ),
             public_data=bundle.facts.corpora,
+            files=bundle.files,
         )
 
     def load(
@@ -80,7 +81,10 @@ class CodeFamily:
         from dpbart.models.code.model import load_code
 
         line = self.line(bundle, length=length, beams=beams)
-        return load_code(bundle.folder, line, channel.size, settings=self._settings(bundle, beams), entropy=entropy)
+        settings = self._settings(bundle, beams)
+        model = load_code(bundle.folder, line, channel.size, settings=settings, entropy=entropy)
+        bundle.check_unchanged()
+        return model
 
     def _settings(self, bundle: Bundle, beams: int | None) -> CodeSettings:
         """The model's own settings; `beams` is the number of endings that are tried."""

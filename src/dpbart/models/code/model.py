@@ -27,6 +27,8 @@ from dpbart.models.code.steps import Steps
 from dpbart.models.code.tree import GistTree
 from dpbart.models.code.writer import Writer, WriterSizes
 from dpbart.models.code.writing import Writing
+from dpbart.models.config import read_config
+from dpbart.models.text import reach_of
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy
@@ -78,7 +80,7 @@ class Networks:
             NotPrepared: A part is missing or does not fit.
         """
         try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            config = read_config(folder)
             tensors = load_file(folder / "model.safetensors")
             tensors = {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
             sentence = SentenceEncoder(chosen(SentenceSizes, config["sentence"]))
@@ -92,7 +94,7 @@ class Networks:
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise NotPrepared(f"the code model in '{folder}' cannot be loaded: {_short(error)}.") from error
-        if tokenizer.get_vocab_size() > min(sentence.sizes.vocabulary, writer.sizes.vocabulary):
+        if reach_of(tokenizer) > min(sentence.sizes.vocabulary, writer.sizes.vocabulary):
             raise NotPrepared(f"the tokenizer in '{folder}' must fit its weights. They belong to different models.")
         tokenizer.no_truncation()
         tokenizer.no_padding()

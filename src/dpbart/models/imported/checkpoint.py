@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartForConditionalGeneration
 
 from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bundle import Bundle, plain_facts, save_bundle
+from dpbart.models.halves import SplitBart
 from dpbart.models.imported.adept_checkpoint import import_adept, is_adept
 from dpbart.models.imported.state import State, load_state, read_plain, read_state
 from dpbart.models.text import SHORTEST
@@ -58,7 +59,8 @@ def _import_bart(
     state: State, source: Path, base: Bundle, pruned_file: Path | None, *, clip: float, length: int, out: Path
 ) -> Bundle:
     base.require_bart("the base of a BART must be a BART. Pass --base facebook/bart-base.")
-    config = BartConfig.from_pretrained(base.folder, tie_word_embeddings=False)
+    config = SplitBart.config(base.folder)
+    config.tie_word_embeddings = False
     if not SHORTEST <= length <= config.max_position_embeddings:
         raise BadParameter(f"length must be from {SHORTEST} to {config.max_position_embeddings}, got {length}.")
     facts = plain_facts(base.folder, clip=clip, source=source.name, length=length)

@@ -15,6 +15,7 @@ from transformers.utils import logging as transformers_logging
 from dpbart.errors import NotPrepared
 from dpbart.files import digest_of
 from dpbart.models.code.tree import Floats
+from dpbart.models.config import read_config
 
 _LONGEST = 64  # tokens of a text that are read
 _BATCH = 64
@@ -49,6 +50,7 @@ class Teacher:
                 f"the teacher must be a complete sentence encoder, but '{name}' lacks {lacking}. {_REMEDY}"
             )
         _check_kind(folder, name)
+        read_config(folder)  # refuses one that leads to other weights than those that are hashed
         transformers_logging.disable_progress_bar()
         transformers_logging.set_verbosity_error()  # it would report the unused weights of a pooling layer
         try:

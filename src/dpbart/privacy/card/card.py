@@ -53,6 +53,7 @@ class ModelLine:
     public_data: Sequence[Mapping[str, object]]
     kept: int | None = None  # columns of the latent that are used; None if there is no latent
     width: int | None = None
+    files: str | None = None  # a hash of everything that is loaded besides the weights
 
     @property
     def identity(self) -> str:
@@ -133,7 +134,7 @@ class Card:
         """The content of the JSON. An infinite epsilon or number of bits is null, and then `private` is false."""
         whole = {"format": FORMAT, "private": self.guarantee.private, **asdict(self)}
         del whole["facts"]
-        whole |= {"noise": _noise(self.facts), "side_channels": self.side_channels}
+        whole |= {"noise": noise_of(self.facts), "side_channels": self.side_channels}
         return {name: _finite(value) for name, value in whole.items()}
 
     @property
@@ -171,6 +172,7 @@ class Card:
             ("Entropy", facts.entropy),
             ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
             ("Model", f"{model.identity} ({model.variant}), length {model.length}"),
+            *([] if model.files is None else [("Model files", f"SHA-256 {model.files}, without the weights")]),
             *([] if model.kept is None else [("Columns", f"{model.kept} of {model.width} kept")]),
             ("Decoding", model.decoding),
             ("Public data", corpora),
@@ -231,9 +233,9 @@ def pages_next_to(file: Path) -> tuple[Path, Path]:
     return file.with_suffix(".txt"), file.with_suffix(".html")
 
 
-def _noise(facts: Facts) -> dict[str, object]:
+def noise_of(facts: Facts) -> dict[str, object]:
     """The JSON's object about the channel. The sampler is exact, so it adds no slack to epsilon or delta."""
-    return {
+    held = {
         "mechanism": facts.mechanism,
         "proof": facts.proof,
         **facts.figures,
@@ -243,6 +245,7 @@ def _noise(facts: Facts) -> dict[str, object]:
         "slack_delta": 0.0,
         "bits": facts.bits,
     }
+    return {name: _finite(value) for name, value in held.items()}
 
 
 def _finite(value: object) -> object:

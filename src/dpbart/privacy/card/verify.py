@@ -1,29 +1,38 @@
-"""Checks of a card for somebody who has the card, and perhaps the output, but has not seen the run."""
+"""Checks a card for somebody who has the card, and perhaps the output, but has not seen the run."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
+from dpbart import __version__
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import digest_of, reason
-from dpbart.privacy.budget.composition import Release, compose
-from dpbart.privacy.card.card import FORMAT
+from dpbart.privacy.budget.composition import Composed
+from dpbart.privacy.calibration import check_delta_for
+from dpbart.privacy.card.card import pages_next_to
+from dpbart.privacy.card.reading import printable, read_card, schema_problem
+from dpbart.privacy.card.recomputed import (
+    RELATIVE,
+    Held,
+    composed_of,
+    counted_of,
+    facts_of,
+    guarantee_of,
+    label_event,
+    rebuilt,
+    same,
+    wrong_figure,
+    wrong_recipe,
+)
 from dpbart.privacy.card.signing import SIGNATURE, read_public_key, signed_by
-from dpbart.privacy.decimals import exactly, minus
-from dpbart.privacy.event import Event
+from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.mechanisms import MECHANISMS, Response
 
-_ROUNDING = 1 + 1e-9  # tolerance for figures that were floats
-_COMPOSED = 1 + 1e-7  # composition rounds epsilon up by less
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
-_NO_SENSE = "figures on the card are missing or invalid"
+_COMPOSED = 1 + 1e-7  # composition rounds epsilon up by less
+_NO_SENSE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)  # of a card with impossible values
 
 
 @dataclass(frozen=True)
@@ -36,88 +45,150 @@ class Check:
 
 
 def verify(file: Path, *, key: Path | None = None, output: Path | None = None) -> list[Check]:
-    """Check a card's arithmetic (for a text, and for all texts of a person), its signature and its output.
+    """Check a card: its form, its arithmetic, its pages, its signature and its output. The last check sums up.
 
     Raises:
         BadTable: The card or the output cannot be read.
     """
-    card = _read(file)
-    return [_noise(card), _person(card), _signature(card, key), _output(card, output)]
-
-
-def _read(file: Path) -> Mapping[str, Any]:
+    card = read_card(file)
+    problem = schema_problem(card)
+    if problem is not None:
+        return [Check("schema", False, problem)]
+    schema = Check("schema", True, "the card follows the published schema")
     try:
-        card = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise BadTable(f"the card {str(file)!r} cannot be read as JSON. Give OUT.card.json.") from None
-    if not isinstance(card, dict) or card.get("format") != FORMAT or not isinstance(card.get("noise"), dict):
-        raise BadTable(f"{str(file)!r} is not a privacy card of format {FORMAT}. Give OUT.card.json, or update dpbart.")
-    return card
+        facts = facts_of(card)
+    except _NO_SENSE as error:
+        why = f": {error}" if isinstance(error, BadParameter) else ""
+        sums = [schema, Check("noise", False, printable(f"no channel has the figures on the card{why}"))]
+        return [*sums, _signature(card, key), _output(card, output), _summary(card, sums)]
+    sums = [schema, _noise(card, facts), _recipe(card, facts), _labels(card), _person(card, facts)]
+    return [*sums, _pages(card, facts, file), _signature(card, key), _output(card, output), _summary(card, sums)]
 
 
-def _noise(card: Mapping[str, Any]) -> Check:
-    """Whether the mechanism's figures give the stated guarantee."""
+def _noise(card: Held, facts: Facts) -> Check:
+    """Whether every figure of the mechanism follows from its bounds and the guarantee."""
+    wrong = wrong_figure(card, facts)
+    if wrong is not None:
+        return Check("noise", False, printable(f"the figures do NOT give the guarantee on the card: {wrong}"))
+    if not facts.guarantee.private:
+        return Check("noise", None, _NO_PROMISE)
+    return Check("noise", True, "the figures give the guarantee on the card")
+
+
+def _recipe(card: Held, facts: Facts) -> Check:
+    wrong = wrong_recipe(card, facts)
+    words = "says what the card says" if wrong is None else f"does NOT say what the card says: {wrong}"
+    return Check("recipe", wrong is None, printable(words))
+
+
+def _labels(card: Held) -> Check:
+    """Whether the words about labels state the epsilon that the guarantee counts for them."""
     try:
-        if not card["private"] or card["guarantee"]["epsilon"] is None:
-            return Check("noise", None, _NO_PROMISE)
-        mechanism, stated = MECHANISMS.get(card["noise"]["mechanism"]), card["noise"]
-        if mechanism is None:
-            return Check("noise", False, f"the mechanism {str(stated['mechanism'])[:40]!r} is unknown")
-        held = mechanism.holds(stated, _of_the_text(card))
-    except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
-        return Check("noise", False, _NO_SENSE)
-    return Check("noise", held, f"the figures {'give' if held else 'do NOT give'} the guarantee on the card")
+        event = label_event(card)
+    except BadParameter as error:
+        return Check("labels", False, printable(str(error)))
+    words = "cost nothing" if event is None else f"randomised with epsilon {card['label_epsilon']:g}, which is counted"
+    return Check("labels", True, words)
 
 
-def _person(card: Mapping[str, Any]) -> Check:
+def _person(card: Held, facts: Facts) -> Check:
     """Whether a person's texts compose to the guarantee stated for a person."""
+    person, rows = card["person"], card["rows"]
+    people, most = person["people"], person["most_texts"]
     try:
-        if not card["private"] or card["guarantee"]["epsilon"] is None:
+        if not people + most - 1 <= rows <= people * most:
+            return Check("person", False, f"{people} people with at most {most} texts each can NOT have {rows} texts")
+        stated, composed = guarantee_of(counted_of(person)), composed_of(card, facts)
+        if person["guarantee"] not in (None, counted_of(person)):
+            return Check("person", False, "the guarantees for a person and for the texts with one id do NOT agree")
+        if not _composes(stated, composed, exactly=person["composition"] == composed.rule):
+            return Check("person", False, f"{most} texts of one person do NOT have the guarantee on the card")
+        if not stated.private:
             return Check("person", None, _NO_PROMISE)
-        mechanism, label = MECHANISMS[card["noise"]["mechanism"]], card["label_epsilon"]
-        events = [mechanism.event_of(card["noise"], _of_the_text(card))]
-        options = card.get("label_options")  # cards of version 0.1 do not have it
-        bits = None if options is None else math.log2(options)
-        events += [Event(Response.name, exactly(label), Decimal(0), bits)] if label else []
-        person = card["person"]
-        promised, texts = person.get("counted_guarantee", person["guarantee"]), person["most_texts"]
-        least = compose({Release(tuple(events)): texts}, delta=exactly(promised["delta"])).guarantee
-        held = (
-            person["guarantee"] in (None, promised)
-            and promised["epsilon"] * _COMPOSED >= least.epsilon
-            and promised["delta"] * _ROUNDING >= least.delta
-        )
-    except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
-        return Check("person", False, _NO_SENSE)
+        if person["budget"] is not None and stated.epsilon > person["budget"] * _COMPOSED:
+            return Check("person", False, "the guarantee of one person is NOT within the budget on the card")
+        check_delta_for(card["guarantee"]["delta"], texts=rows, whose=f"{rows} texts", remedy="")
+    except BadParameter as error:
+        return Check("person", False, printable(str(error)))
+    except _NO_SENSE:
+        return Check("person", False, "figures on the card are impossible")
     whose = "with one id" if person["guarantee"] is None else "of one person"
-    return Check("person", held, f"{texts} texts {whose} {'have' if held else 'do NOT have'} the guarantee on the card")
+    return Check("person", True, f"{most} texts {whose} have the guarantee on the card")
 
 
-def _of_the_text(card: Mapping[str, Any]) -> Guarantee:
-    """The card's guarantee without the label's part."""
-    promised = card["guarantee"]
-    return Guarantee(float(minus(exactly(promised["epsilon"]), exactly(card["label_epsilon"]))), promised["delta"])
+def _composes(stated: Guarantee, composed: Composed, *, exactly: bool) -> bool:
+    """Whether the stated guarantee is the composed one or, if another version had a coarser rule, a weaker one."""
+    least = composed.guarantee
+    if exactly:
+        return same(stated.epsilon, least.epsilon, relative=_COMPOSED - 1) and same(stated.delta, least.delta)
+    return stated.epsilon * _COMPOSED >= least.epsilon and stated.delta * (1 + RELATIVE) >= least.delta
 
 
-def _signature(card: Mapping[str, Any], key: Path | None) -> Check:
+def _pages(card: Held, facts: Facts, file: Path) -> Check:
+    """Whether the pages next to the card, rendered again from its JSON, have the same bytes."""
+    there = [page for page in pages_next_to(file) if page.is_file()]
+    if not there:
+        return Check("pages", None, "not checked: there is no .txt or .html page next to the card")
+    if wrong_figure(card, facts) is not None:
+        return Check("pages", None, "not checked: the figures in the JSON are wrong")
+    if card["version"] != __version__:
+        words = f"not checked: dpbart {card['version']} made them, and this is {__version__}"
+        return Check("pages", None, printable(words))
+    try:
+        made = rebuilt(card, facts)
+        expected = dict(zip(pages_next_to(file), (made.as_text(), made.as_html()), strict=True))
+        other = [page.name for page in there if page.read_bytes() != expected[page].encode()]
+        if list(made.side_channels) != card["side_channels"]:
+            other = [page.name for page in there]
+    except OSError as error:
+        raise BadTable(f"the pages next to {str(file)!r} cannot be read: {reason(error)}.") from None
+    except _NO_SENSE:
+        other = [page.name for page in there]
+    names = " and ".join(repr(page) for page in other or (page.name for page in there))
+    return Check("pages", not other, f"{names} {'do NOT show' if other else 'show'} exactly what the JSON says")
+
+
+def _signature(card: Held, key: Path | None) -> Check:
     if SIGNATURE not in card:
-        words = "the card is not signed"
-        return Check("signature", None if key is None else False, words)
+        return Check("signature", None if key is None else False, "the card is not signed")
     public = None if key is None else read_public_key(key)
-    held = signed_by(card, public)
-    if not held:
+    if not signed_by(card, public):
         return Check("signature", False, "does NOT match: the card was changed, or signed with another key")
-    which = "the key inside the card; its owner was not checked (pass --key)" if key is None else "the given key"
-    return Check("signature", True, f"matches {which}")
+    if key is None:
+        # Anybody can sign with a key of their own: without --key, that says nothing about who made the card.
+        own = printable(str(card[SIGNATURE]["public_key"]))
+        return Check(
+            "signature", None, f"signed by a key that you did not give ({own}). Pass --key to check who signed"
+        )
+    return Check("signature", True, "matches the given key")
 
 
-def _output(card: Mapping[str, Any], output: Path | None) -> Check:
+def _output(card: Held, output: Path | None) -> Check:
     if output is None:
         return Check("output", None, "not checked: pass --output FILE")
     try:
         digest = digest_of(output)
     except OSError as error:
         raise BadTable(f"{str(output)!r} cannot be read: {reason(error)}.") from None
-    run = card.get("run")
-    held = isinstance(run, dict) and run.get("output_sha256") == digest
+    held = card["run"]["output_sha256"] == digest
     return Check("output", held, "is the file of this card" if held else "is NOT the file of this card")
+
+
+def _summary(card: Held, sums: Iterable[Check]) -> Check:
+    """The guarantee that was checked, in plain words."""
+    if any(each.held is False for each in sums):
+        return Check("guarantee", False, "do NOT rely on the guarantee on this card: its figures do not fit together")
+    text, person = guarantee_of(card["guarantee"]), guarantee_of(counted_of(card["person"]))
+    if not text.private:
+        return Check("guarantee", None, "nothing is promised: the output is NOT PRIVATE")
+    most, whose = (
+        card["person"]["most_texts"],
+        "with one id" if card["person"]["guarantee"] is None else "of one person",
+    )
+    words = (
+        f"each of {card['rows']:,} texts has epsilon {text.epsilon:.10g} and delta {text.delta:.10g}: for any two "
+        f"texts, no output is more than exp({text.epsilon:.10g}) times as likely from one as from the other, up to "
+        f"delta. All texts {whose}, at most {most:,}, have epsilon {person.epsilon:.10g} and delta "
+        f"{person.delta:.10g}"
+    )
+    return Check("guarantee", True, words)

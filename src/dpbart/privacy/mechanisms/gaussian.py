@@ -11,7 +11,6 @@ from dpbart.privacy.calibration import (
     check_delta,
     check_epsilon,
     gaussian_bits,
-    gaussian_delta,
     gaussian_sigma,
     given,
 )
@@ -22,11 +21,10 @@ from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.loss import Loss, NormalLoss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
-from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
+from dpbart.privacy.mechanisms.noise import add_noise, noise_facts, stated_bounds
 from dpbart.privacy.sampling import Entropy, NormalLaw
 
 PROOF = "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)"
-_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,8 @@ class Gaussian:
         Gaussian.of(epsilon, delta)
 
     @staticmethod
-    def holds(stated: Stated, promised: Guarantee) -> bool:
-        sigma = stated["scale"] / stated["sensitivity_l2"] * _ROUNDING
-        return gaussian_delta(sigma=sigma, epsilon=promised.epsilon * _ROUNDING) <= promised.delta * _ROUNDING
-
-    @staticmethod
-    def event_of(stated: Stated, promised: Guarantee) -> Event:
-        multiplier = stated["scale"] / stated["sensitivity_l2"]
-        return Event(Gaussian.name, exactly(promised.epsilon), exactly(promised.delta), multiplier)
+    def recomputed(stated: Stated, promised: Guarantee) -> Facts:
+        return Gaussian(promised.epsilon, promised.delta).facts(stated_bounds(stated))
 
     @staticmethod
     def loss(event: Event) -> Loss | None:

@@ -15,11 +15,10 @@ from dpbart.privacy.facts import Facts, guess_of_two
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.loss import Loss, ResponseLoss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
-from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
+from dpbart.privacy.mechanisms.noise import add_noise, noise_facts, stated_bounds
 from dpbart.privacy.sampling import Entropy, LaplaceLaw
 
 PROOF = "Laplace mechanism, Dwork et al. 2006; pure epsilon"
-_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,8 @@ class Laplace:
         Laplace.of(epsilon, delta)
 
     @staticmethod
-    def holds(stated: Stated, promised: Guarantee) -> bool:
-        return bool(stated["scale"] * promised.epsilon * _ROUNDING >= stated["sensitivity_l1"])
-
-    @staticmethod
-    def event_of(stated: Stated, promised: Guarantee) -> Event:
-        return Event(Laplace.name, exactly(promised.epsilon), exactly(promised.delta))
+    def recomputed(stated: Stated, promised: Guarantee) -> Facts:
+        return Laplace(promised.epsilon).facts(stated_bounds(stated))
 
     @staticmethod
     def loss(event: Event) -> Loss | None:

@@ -34,12 +34,12 @@ class Mechanism(Protocol):
         """Refuse a budget that the mechanism cannot have. Raises BadParameter."""
 
     @staticmethod
-    def holds(stated: Stated, promised: Guarantee) -> bool:
-        """Whether the figures on a card give the guarantee on the card."""
+    def recomputed(stated: Stated, promised: Guarantee) -> Facts:
+        """The facts of the channel that a card describes, computed from its bounds and the guarantee of one text.
 
-    @staticmethod
-    def event_of(stated: Stated, promised: Guarantee) -> Event:
-        """What one release spends, from the figures on a card."""
+        Nothing else on the card is used, so everything else on it can be checked. Raises BadParameter if there is no
+        such channel.
+        """
 
     @staticmethod
     def loss(event: Event) -> Loss | None:

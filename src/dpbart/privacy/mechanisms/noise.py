@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbart.privacy.clipping import Bounds, Clipped
+from dpbart.privacy.clipping import Bounds, Clipped, bounds_of, clip_named
 from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts
 from dpbart.privacy.private import seal
 from dpbart.privacy.sampling import Entropy, Law, draw_rounded, grid_for
 
 if TYPE_CHECKING:
     from dpbart.privacy.event import Event
-    from dpbart.privacy.mechanisms.mechanism import Noised, NoiseMechanism
+    from dpbart.privacy.mechanisms.mechanism import Noised, NoiseMechanism, Stated
 
 EXACT_SAMPLER = "continuous noise rounded to a grid of powers of two, drawn exactly by inversion with lazily drawn bits"
 
@@ -30,6 +30,11 @@ def add_noise(mechanism: NoiseMechanism, clipped: Clipped, law: Law, entropy: En
     facts = mechanism.facts(bounds)
     values = ((steps + noise.reshape(steps.shape)) * grid).astype(np.float32)
     return seal(values, facts if entropy.private else facts.replayed())
+
+
+def stated_bounds(stated: Stated) -> Bounds:
+    """What the clip on a card guarantees about one text."""
+    return bounds_of(clip_named(stated["clip"]), entries=stated["entries"])
 
 
 def noise_facts(mechanism: NoiseMechanism, bounds: Bounds, *, proof: str, right_of_two: float, event: Event) -> Facts:

@@ -17,7 +17,8 @@ from dpbart.privacy.facts import NOT_PRIVATE, Facts
 from dpbart.privacy.guarantee import NOTHING_PROMISED, Guarantee
 from dpbart.privacy.loss import Loss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
-from dpbart.privacy.mechanisms.noise import noise_facts
+from dpbart.privacy.mechanisms.noise import noise_facts, stated_bounds
+from dpbart.privacy.mechanisms.response import whole_bits
 from dpbart.privacy.private import Private, seal
 from dpbart.privacy.sampling import Entropy
 
@@ -89,12 +90,12 @@ class NonPrivate:
         check_delta(delta)
 
     @staticmethod
-    def holds(stated: Stated, promised: Guarantee) -> bool:
-        return not promised.private
-
-    @staticmethod
-    def event_of(stated: Stated, promised: Guarantee) -> Event:
-        return Event(NonPrivate.name, Decimal("Infinity"), Decimal(0))
+    def recomputed(stated: Stated, promised: Guarantee) -> Facts:
+        if promised.private:
+            raise BadParameter(f"the mechanism 'none' promises nothing, got {promised}.")
+        if "options_log2" in stated:
+            return NonPrivate().code_facts(whole_bits(stated["options_log2"]))
+        return NonPrivate().facts(stated_bounds(stated))
 
     @staticmethod
     def loss(event: Event) -> Loss | None:

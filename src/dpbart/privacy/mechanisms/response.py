@@ -39,12 +39,12 @@ from dpbart.privacy.private import Private, seal
 from dpbart.privacy.sampling import Entropy
 
 PROOF = "k-ary randomised response, Kairouz, Oh and Viswanath 2014; pure epsilon"
-MOST_OPTIONS = 1 << 1024
+MOST_BITS = 1024
+MOST_OPTIONS = 1 << MOST_BITS
 SAMPLER = "integers compared with lazily drawn bits, exactly"
 Sets = Sequence[Sequence[int]] | npt.NDArray[np.int64]  # values of each text: rows of one length, or none
 _GUARD = 64  # bits of precision beyond those drawn; half of them count as uncertain
 _WORD = 64  # bits
-_ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Response:
             guarantee=self.guarantee,
             mechanism=self.name,
             proof=PROOF,
-            figures={"options_log2": size, "near": self.near, "kept": self.kept},
+            figures={"options_log2": size, "kept": self.kept, **({"near": self.near} if self.near > 1 else {})},
             lines=(
                 ("Code", f"{size:.10g} bits for each text: {self._code_in_words}"),
                 (
@@ -114,7 +114,8 @@ class Response:
             bits=self.bits,
             right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: any third value reveals nothing
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
-            recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}|near:{self.near}",
+            recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}"
+            + (f"|near:{self.near}" if self.near > 1 else ""),
         )
 
     @property
@@ -154,15 +155,8 @@ class Response:
         check_delta(delta)  # not used, but a typing mistake should be noticed
 
     @staticmethod
-    def holds(stated: Stated, promised: Guarantee) -> bool:
-        # A value must be kept no more often than epsilon allows.
-        log_others = float(stated["options_log2"]) * math.log(2) + math.log1p(-(2.0 ** -float(stated["options_log2"])))
-        allowed = 1 / (1 + math.exp(min(700.0, log_others - promised.epsilon)))
-        return bool(0 < stated["kept"] <= allowed * _ROUNDING)
-
-    @staticmethod
-    def event_of(stated: Stated, promised: Guarantee) -> Event:
-        return Event(Response.name, exactly(promised.epsilon), Decimal(0), float(stated["options_log2"]))
+    def recomputed(stated: Stated, promised: Guarantee) -> Facts:
+        return Response(promised.epsilon, 1 << whole_bits(stated["options_log2"]), stated.get("near", 1)).facts
 
     @staticmethod
     def loss(event: Event) -> Loss | None:
@@ -216,3 +210,14 @@ class Response:
             numbers = (int.from_bytes(raw[place : place + step], "little") for place in range(0, len(raw), step))
             drawn += [number % most for number in numbers if number < whole]
         return drawn
+
+
+def whole_bits(stated: float) -> int:
+    """The size of a code on a card, in bits.
+
+    Raises:
+        BadParameter: It is not a whole number from 1 to 1024.
+    """
+    if not 1 <= stated <= MOST_BITS or stated != int(stated):
+        raise BadParameter(f"a code must have a whole number of bits from 1 to {MOST_BITS}, got {stated}.")
+    return int(stated)
