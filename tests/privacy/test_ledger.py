@@ -13,7 +13,7 @@ import pytest
 
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
 from dpbart.privacy.budget import database
-from dpbart.privacy.budget.composition import EXACT, Release
+from dpbart.privacy.budget.composition import EXACT, LOSSES, Release
 from dpbart.privacy.budget.ledger import Ledger, Limit, Run
 from dpbart.privacy.calibration import gaussian_epsilon
 from dpbart.privacy.clipping import Bounds, Sensitivity
@@ -47,7 +47,7 @@ def test_ten_releases_at_0_1_spend_exactly_1(ledger: Ledger) -> None:
     assert spent is not None
     assert spent.epsilon == 1
     with pytest.raises(
-        BudgetExceeded, match="'anna' has epsilon 0 left of 1 at delta 0.00001; this release needs 0.1. Nothing"
+        BudgetExceeded, match="'anna' has epsilon 0 left of 1 at delta 0.00001; this release needs 0.09. Nothing"
     ):
         ledger.record("first", {"anna": 1}, before=10, upto=11)
 
@@ -134,8 +134,8 @@ def test_a_ledger_of_version_0_1_is_upgraded_without_loss(tmp_path: Path) -> Non
     at_sum = gaussian_epsilon(sigma=0.03613589899985816 / 2**0.5, delta=2e-5)  # version 0.1 showed the epsilon there
     at_fixed = gaussian_epsilon(sigma=0.03613589899985816 / 2**0.5, delta=1e-5)
     assert round(at_sum + 2 * 2 + 2 * 750.5, 6) == 2430.611637
-    assert float(spent.epsilon) == pytest.approx(at_fixed + 2 * 2 + 2 * 750.5, rel=1e-8)
-    assert spent.delta == Decimal("0.00001")
+    assert at_fixed + 2 * 750.5 < spent.epsilon < at_fixed + 2 * 2 + 2 * 750.5  # two labels cost less than their sum
+    assert (spent.delta, spent.rule) == (Decimal("0.00001"), LOSSES)
     first, second = Ledger(file).entries("anna")
     assert [(event.mechanism, str(event.epsilon)) for event in first.run.release.events] == [
         ("gaussian", "500.0"),
@@ -147,7 +147,7 @@ def test_a_ledger_of_version_0_1_is_upgraded_without_loss(tmp_path: Path) -> Non
     again.record("new", {"anna": 1}, before=0, upto=1)
     now = again.spent("anna")
     assert now is not None
-    assert now.epsilon == spent.epsilon + Decimal("0.1")
+    assert spent.epsilon <= now.epsilon <= spent.epsilon + Decimal("0.11")
     assert (again.summary().people, again.limit()) == (2, Limit(None, Decimal("0.00001")))
 
 
