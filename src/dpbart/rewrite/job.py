@@ -17,6 +17,7 @@ from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
 from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
+from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe, run_facts, run_settings
@@ -126,6 +127,8 @@ class Job:
         ):
             for batch, rewriting in rewritten:
                 texts, recipe = self._checked(rewriting), rewriting.recipe
+                if isinstance(entropy, ReplaySeed):
+                    entropy.go_to(batch.first)
                 new_labels = None if labels is None else labels.randomized(batch, entropy)
                 releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
