@@ -20,6 +20,7 @@ from dpbart import Rewriter
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, EngineFailed, NotPrepared
 from dpbart.models.bundle import Bundle
+from dpbart.privacy.mechanisms import Noised
 from dpbart.privacy.sampling import SystemEntropy
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine, Make
@@ -30,7 +31,7 @@ from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.settings import Settings
 from dpbart.tables.batch import Batch, Rows
-from dpbart.testing import described, fake_rewriter
+from dpbart.testing import FakeModel, described, fake_rewriter
 
 OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
 
@@ -165,6 +166,9 @@ def test_bad_engine_arguments_are_refused(tiny: Bundle) -> None:
     with pytest.raises(BadParameter, match="engine must be one of local, ray, got 'spark'"):
         choose_engine("spark", settings)
     assert isinstance(choose_engine("local", replay, rows=10**6), Inline)
+    on_ray = choose_engine("ray", replay, rows=10**6)
+    assert isinstance(on_ray, OnRay)
+    assert on_ray.workers == 1
     done = CliRunner().invoke(cli, ["rewrite", "in.csv", "out.csv", "-e", "5", "--address", "auto"])
     assert "Pass --engine ray with it" in done.stderr
 
@@ -193,3 +197,34 @@ def test_without_ray_the_error_names_the_extra_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ("running on Ray needs an extra package. Install it with: pip install 'dpbart[ray]'")
+
+
+class NoiseModel(FakeModel):
+    """Writes the noised latent of each text, so that two replays can be compared; its process can die once."""
+
+    def decode(self, private: Noised) -> list[str]:
+        deadly(self._texts)
+        return [str(value) for value in private.values.ravel().tolist()]
+
+
+def make_replayed(flag: Path) -> Rewriter:
+    os.environ["DPBART_TEST_FLAG"] = str(flag)
+    return replace(fake_rewriter(epsilon=500, batch_size=4, replay_seed=7), model=NoiseModel())
+
+
+def test_a_replay_on_ray_gives_the_same_texts_as_in_this_process(tmp_path: Path) -> None:
+    """Even if its worker dies: the new one does not begin with the noise of the first row again."""
+    here, there = (
+        [text for _, done in engine_of(kind, partial(make_replayed, flag), 1).map(batches(6)) for text in done.texts]
+        for kind, flag in (("inline", Path("/nowhere/at/all")), ("ray", tmp_path / "once"))
+    )
+    assert (tmp_path / "once").exists()
+    assert there == here
+    assert len(set(here)) == 24
+
+
+def test_a_replay_that_resumes_gives_the_same_texts_as_one_that_was_not_interrupted() -> None:
+    make = partial(make_replayed, Path("/nowhere/at/all"))
+    whole = [done.texts for _, done in Inline(make).map(batches(6))]
+    resumed = [done.texts for _, done in Inline(make).map(batch for batch in batches(6) if batch.first > 8)]
+    assert resumed == whole[2:]

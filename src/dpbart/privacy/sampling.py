@@ -72,6 +72,7 @@ class ReplaySeed:
 
     def __init__(self, seed: int) -> None:
         self.number = int(seed)
+        self._place = ""
         self._calls = 0
 
     @property
@@ -79,9 +80,13 @@ class ReplaySeed:
         """False, always."""
         return False
 
+    def go_to(self, row: int) -> None:
+        """Begin the words for this row of a table. They are the same in every process, whatever it drew before."""
+        self._place, self._calls = f" row {row}", 0
+
     def words(self, count: int) -> Words:
-        """The next words for this seed; they depend on the earlier calls."""
-        stream = hashlib.shake_256(f"dpbart replay {self.number} {self._calls}".encode())
+        """The next words for this seed; they depend on the row and on the earlier calls."""
+        stream = hashlib.shake_256(f"dpbart replay {self.number}{self._place} {self._calls}".encode())
         self._calls += 1
         return np.frombuffer(stream.digest(8 * count), dtype="<u8").astype(np.uint64)
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import delete, partials_of, remove
 from dpbart.privacy.budget.composition import Release
-from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
+from dpbart.privacy.card.card import Card, RunFacts
 from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
+from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
+from dpbart.rewrite.durable.results import check_card_place, clear_half_written, remove_old_output
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
 from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfinished, open_run, stamp_of
@@ -97,7 +96,7 @@ class Job:
                 self.account, unfinished, self.request.target, mechanism=facts.mechanism, model=model.identity
             )
             job = replace(self, account=account)
-            self._clear_half_written()
+            clear_half_written(self.request)
             began, start = time.monotonic(), unfinished.saved.rows
             try:
                 job._rewrite_rows(engine, unfinished)
@@ -126,6 +125,8 @@ class Job:
         ):
             for batch, rewriting in rewritten:
                 texts, recipe = self._checked(rewriting), rewriting.recipe
+                if isinstance(entropy, ReplaySeed):
+                    entropy.go_to(batch.first)
                 new_labels = None if labels is None else labels.randomized(batch, self.table, entropy)
                 releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
@@ -187,22 +188,8 @@ class Job:
             key = None if request.sign_key is None else read_private_key(request.sign_key)
             # An output always lies next to its own card. So the old output goes before its card is replaced, and the
             # new output gets its name last. In between there is no output, and --resume writes it.
-            card.write(request.card_file, key, ready=self._remove_old_output)
+            card.write(request.card_file, key, ready=lambda: remove_old_output(request))
         return card
-
-    def _remove_old_output(self) -> None:
-        if self.request.target != STANDARD:
-            remove(self.request.target)
-
-    def _clear_half_written(self) -> None:
-        """Delete partial results of a killed run. This run holds the lock, so nobody is writing one."""
-        card = self.request.card_file
-        for file in (
-            Path(os.path.realpath(self.request.target)),
-            *(() if card is None else (card, *pages_next_to(card))),
-        ):
-            for partial in partials_of(file):
-                delete(partial)
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
         if isinstance(source, Joined):
@@ -266,7 +253,7 @@ def plan(request: Request, described: Described) -> Job:
     )
     # An output or card at the path of an unfinished run was written by that run, so it may be replaced.
     replaceable = request.overwrite or resuming
-    _check_card_place(request, overwrite=replaceable)
+    check_card_place(request, overwrite=replaceable)
     columns = _columns(request, table)
     writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
@@ -327,21 +314,3 @@ def _how_to_resume(done: int, rows: int | None, request: Request) -> str:
         return "Stopped. Standard input cannot be read again: nothing was written."
     of = "" if rows is None else f" of {rows:,}"
     return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."
-
-
-def _check_card_place(request: Request, *, overwrite: bool) -> None:
-    file = request.card_file
-    if file is None:
-        return
-    if file.suffix != ".json":
-        raise BadTable(
-            f"the card must be a .json file, got {str(file)!r}. "
-            "The pages for people are written next to it as .txt and .html."
-        )
-    if not file.parent.is_dir():
-        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Create it first.")
-    for part in (file, *pages_next_to(file)):
-        if part.resolve() in (request.source.resolve(), request.target.resolve()):
-            raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (os.path.lexists(part) and not overwrite):
-            raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")

@@ -16,7 +16,7 @@ from dpbart.errors import BadParameter
 from dpbart.models.model import Model
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.sampling import Entropy, SystemEntropy
+from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy
 from dpbart.rewrite.settings import Settings
 
 
@@ -71,9 +71,7 @@ class Rewriter:
     def of(cls, settings: Settings) -> Rewriter:
         """Load the rewriter that these settings describe."""
         bundle, channel, entropy = settings.bundle, settings.channel, settings.described.entropy
-        model = bundle.family.load(
-            bundle, channel, length=settings.tokens, beams=settings.beams, entropy=settings.described.entropy
-        )
+        model = bundle.family.load(bundle, channel, length=settings.tokens, beams=settings.beams, entropy=entropy)
         return cls(model, channel, settings.batch_size, entropy)
 
     @property
@@ -81,10 +79,18 @@ class Rewriter:
         """The facts of the channel, as this rewriter uses it."""
         return self.channel.facts if self.entropy.private else self.channel.facts.replayed()
 
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        """Rewrite texts, in order. Each is a separate release: rewriting a text twice spends its budget twice."""
+    def rewrite(self, texts: Sequence[str], *, row: int | None = None) -> Rewriting:
+        """Rewrite texts, in order. Each is a separate release: rewriting a text twice spends its budget twice.
+
+        Args:
+            texts: the texts.
+            row: the number of the first one in its table. A replay has the same randomness for the same row, whichever
+                process rewrites it and whatever it has rewritten before.
+        """
         if isinstance(texts, str):
             raise BadParameter("texts must be a list of strings, got one string. Pass [text].")
+        if row is not None and isinstance(self.entropy, ReplaySeed):
+            self.entropy.go_to(row)
         written: list[str] = []
         facts = self.facts
         for start in range(0, len(texts), self.batch_size):

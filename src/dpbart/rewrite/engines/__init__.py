@@ -32,7 +32,9 @@ def _local(settings: Settings, workers: int | None, rows: int | None, address: s
 
 
 def _on_ray(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:
-    check_workers(workers or 2, replayed=settings.replay_seed is not None)
+    if settings.replay_seed is not None and workers is None:
+        workers = 1
+    check_workers(1 if workers is None else workers, replayed=settings.replay_seed is not None)
     return OnRay(partial(Rewriter.of, settings), workers, address)
 
 

@@ -22,4 +22,4 @@ class Inline:
     def map(self, batches: Iterable[Batch]) -> Answers:
         rewriter = self.make()
         for batch in batches:
-            yield batch, rewriter.rewrite(batch.texts())
+            yield batch, rewriter.rewrite(batch.texts(), row=batch.first)

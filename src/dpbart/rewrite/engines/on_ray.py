@@ -43,8 +43,8 @@ class RayWorker:
         torch.set_num_threads(threads)
         self._rewriter = make()
 
-    def rewrite(self, texts: Sequence[str]) -> Rewriting:
-        return self._rewriter.rewrite(texts)
+    def rewrite(self, texts: Sequence[str], row: int) -> Rewriting:
+        return self._rewriter.rewrite(texts, row=row)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class OnRay:
             given = 0
             for batch in ended(batches):
                 if batch is not None:
-                    waiting.append((batch, actors[given % len(actors)].rewrite.remote(batch.texts())))
+                    actor = actors[given % len(actors)]
+                    waiting.append((batch, actor.rewrite.remote(batch.texts(), batch.first)))
                     given += 1
                 while waiting and (batch is None or len(waiting) >= IN_FLIGHT * len(actors)):
                     first, answer = waiting.popleft()

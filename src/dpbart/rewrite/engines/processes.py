@@ -90,17 +90,17 @@ def _end_with_the_driver() -> None:
         os._exit(1)
 
 
-def _rewrite(texts: Sequence[str]) -> Rewriting:
+def _rewrite(texts: Sequence[str], row: int) -> Rewriting:
     if isinstance(_worker, DpbartError):
         raise _worker
     if _worker is None:
         raise EngineFailed("a worker has no model. This is a bug in dpbart: please report it.")
-    return _worker.rewrite(texts)
+    return _worker.rewrite(texts, row=row)
 
 
 def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[Rewriting]:
     try:
-        return pool.submit(_rewrite, batch.texts())
+        return pool.submit(_rewrite, batch.texts(), batch.first)
     except BrokenProcessPool as error:  # raised when its turn comes, in order
         broken: Future[Rewriting] = Future()
         broken.set_exception(error)
