@@ -21,7 +21,7 @@ from dpbart.tables.file import File
 from dpbart.tables.formats import registry
 from dpbart.tables.formats.format import Draft, Format, Source
 from dpbart.tables.formats.lines import lines, numbered, row_batches
-from dpbart.tables.table import open_table
+from dpbart.tables.table import STANDARD, open_table
 from dpbart.tables.writer import open_writer
 from tests.tables.plain_tables import COLUMNS, ENDINGS, SECRET, copy, copy_refusal, read_plainly, write_plainly, written
 from tests.test_rooms import imported_modules
@@ -121,7 +121,7 @@ def test_a_new_format_has_the_refusals_of_the_others(tmp_path: Path) -> None:
 def test_a_request_asks_the_format_whether_it_holds_texts_alone(tmp_path: Path) -> None:
     alone = {ending: Request(tmp_path, tmp_path / f"a{ending}").texts_alone for ending in (".blocks", ".TXT", ".csv")}
     assert alone == {".blocks": False, ".TXT": True, ".csv": False}
-    assert Request(tmp_path, registry.STANDARD).texts_alone
+    assert Request(tmp_path, STANDARD).texts_alone
 
 
 FORMATS = [*registry.FORMATS, Blocks()]

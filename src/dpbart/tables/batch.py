@@ -51,6 +51,10 @@ class Batch(Protocol):
     def as_rows(self) -> Sequence[Row]:
         """The rows as dicts of JSON values; dates and decimals are strings."""
 
+    def natives(self) -> Sequence[Row]:
+        """The rows as dicts of values that Arrow columns can hold."""
+        return self.as_rows()
+
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
         """The rows as Arrow columns, in the order of the schema."""
 
@@ -127,12 +131,18 @@ class ArrowRows(Batch):
         columns = [_plain(array).to_pylist() for array in self.record.columns]
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
+    def natives(self) -> Sequence[Row]:
+        rows: list[Row] = self.record.to_pylist()
+        return rows
+
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
         return self.record.select(schema.names)
 
     def _keys(self, name: str) -> list[str]:
-        if structs.field_at(self.record.schema, name) is None:
-            raise _no_column(self.first, name)
+        try:
+            structs.field_at(self.record.schema, name)
+        except KeyError:
+            raise _no_column(self.first, name) from None
         return structs.keys_of(self.record.schema, name)
 
 

@@ -6,7 +6,7 @@ and release the other as it is could release a private text.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 Row = Mapping[str, object]
@@ -64,6 +64,23 @@ def without(row: Row, columns: Collection[str], above: str = "") -> dict[str, ob
     for key, value in kept.items():
         if isinstance(value, dict) and any(column.startswith(f"{above}{key}.") for column in columns):
             kept[key] = without(value, columns, f"{above}{key}.")
+    return kept
+
+
+def only(row: Row, columns: Iterable[str]) -> dict[str, object]:
+    """A row with only these columns, inside the same objects.
+
+    >>> only({"id": 1, "note": {"text": "a", "by": "b"}}, ["note.text"])
+    {'note': {'text': 'a'}}
+    """
+    kept: dict[str, object] = {}
+    for column in columns:
+        inside, key = kept, column
+        if column not in row:
+            *above, key = column.split(".")
+            for each in above:
+                inside = cast(dict[str, object], inside.setdefault(each, {}))
+        inside[key] = value_at(row, column)
     return kept
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 STANDARD = Path("-")
 
@@ -39,7 +39,8 @@ class StandardInput:
         """The next bytes at a position that was kept or comes next; at most `size`, and none at the end."""
         if position < len(self._kept):
             return bytes(self._kept[position : position + size])
-        block: bytes = sys.stdin.buffer.read1(size)  # what is there: the other end of a pipe may wait for an answer
+        stream = cast(io.BufferedReader, sys.stdin.buffer)
+        block = stream.read1(size)  # what is there now: the other end of a pipe may wait for an answer
         if self._keeping or keep:
             self._kept += block
         else:

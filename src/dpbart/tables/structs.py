@@ -28,14 +28,19 @@ def keys_of(schema: pa.Schema, column: str) -> list[str]:
     return [column] if column in schema.names else column.split(".")
 
 
-def field_at(schema: pa.Schema, column: str) -> pa.Field | None:
-    """The field of a column; None if there is none."""
-    first, *rest = keys_of(schema, column)
-    index = schema.get_field_index(first)
-    field = None if index < 0 else schema.field(index)
-    for key in rest:
-        index = field.type.get_field_index(key) if field is not None and pa.types.is_struct(field.type) else -1
-        field = None if field is None or index < 0 else field.type.field(index)
+def field_at(schema: pa.Schema, column: str) -> pa.Field:
+    """The field of a column.
+
+    Raises:
+        KeyError: If there is none.
+    """
+    fields: pa.Schema | pa.StructType = schema
+    for key in keys_of(schema, column):
+        index = fields.get_field_index(key) if isinstance(fields, pa.Schema | pa.StructType) else -1
+        if index < 0:
+            raise KeyError(column)
+        field = fields.field(index)
+        fields = field.type
     return field
 
 

@@ -35,9 +35,8 @@ class Parquet(Format):
 
     def schema(self, file: File, text_column: str) -> pa.Schema:
         schema = _file_schema(file)
-        texts = structs.field_at(schema, text_column)
-        fields = list(schema)
-        if texts is not None and pa.types.is_dictionary(texts.type):
+        texts, fields = structs.field_at(schema, text_column), list(schema)
+        if pa.types.is_dictionary(texts.type):
             plain = texts.with_type(texts.type.value_type)
             fields = structs.with_field(fields, structs.keys_of(schema, text_column), plain)
         # Metadata of the file and its columns can describe the private rows, and no card lists it: leave it out.
