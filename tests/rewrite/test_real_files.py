@@ -17,9 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
-from dpbart.errors import BadParameter, BadTable
+from dpbart.errors import BadParameter, BadTable, NotResumable
 from dpbart.files import digest_of
 from dpbart.models.bundle import Bundle
+from dpbart.rewrite.durable import commit
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request
 from dpbart.tables.dialect import Dialect
@@ -173,7 +174,10 @@ def test_a_folder_is_rewritten_into_a_folder_with_its_card(notes: Path, tmp_path
     assert "out.card.json" in os.listdir(tmp_path)
 
 
-def test_an_interrupted_folder_resumes_and_replaces_a_half_written_one(notes: Path, tmp_path: Path) -> None:
+def test_an_interrupted_folder_resumes_and_replaces_a_half_written_one(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "PART_ROWS", 5)
     calls: list[int] = []
 
     def failing(texts: Sequence[str]) -> list[str]:
@@ -190,6 +194,7 @@ def test_an_interrupted_folder_resumes_and_replaces_a_half_written_one(notes: Pa
     (tmp_path / f".out.{'0' * 32}.partial").mkdir()  # as after a kill
     again = Request(notes, tmp_path / "out", id_column="file", ledger=tmp_path / "l.db", resume=True)
     run(again, rewriter)
+    assert calls == [5, 5, 5, 5, 5]  # the third failed; what was saved before it is not rewritten again
     assert len(os.listdir(tmp_path / "out")) == 20
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
@@ -218,7 +223,8 @@ def test_a_folder_is_replaced_on_request(notes: Path, tmp_path: Path) -> None:
 # The command line
 
 
-def test_a_changed_dialect_does_not_resume(tmp_path: Path) -> None:
+def test_a_changed_dialect_does_not_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "PART_ROWS", 1)
     (tmp_path / "in.csv").write_text("id;text\n1;a\n2;b\n")
 
     def failing(texts: Sequence[str]) -> list[str]:
@@ -238,7 +244,7 @@ def test_a_changed_dialect_does_not_resume(tmp_path: Path) -> None:
         resume=True,
         dialect=Dialect(encoding="latin-1"),
     )
-    with pytest.raises(Exception, match=r"encoding \(None, now latin-1\)"):
+    with pytest.raises(NotResumable, match=r"encoding \(None, now latin-1\)"):
         run(changed, rewriter)
 
 
