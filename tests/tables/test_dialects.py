@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -19,8 +20,16 @@ from tests.tables.plain_tables import SECRET, copy, copy_refusal, read_plainly, 
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
-PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
-UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".zst": lambda b: zstandard.decompress(b, 2**20)}
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda content: zstandard.compress(content),
+}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".zst": lambda content: zstandard.ZstdDecompressor().decompressobj().decompress(content),
+}
 
 
 @pytest.mark.parametrize("delimiter", list(",;\t|"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zipfile
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tests.tables.plain_tables import SECRET, copy, copy_refusal, read_plainly, 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
 
-def workbook(path: Path, *rows: list[object], others: int = 0) -> Path:
+def workbook(path: Path, *rows: Sequence[object], others: int = 0) -> Path:
     book = openpyxl.Workbook()
     assert book.active is not None
     for row in rows:
