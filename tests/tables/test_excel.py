@@ -23,7 +23,7 @@ def workbook(path: Path, *rows: Sequence[object], others: int = 0) -> Path:
     book = openpyxl.Workbook()
     assert book.active is not None
     for row in rows:
-        book.active.append(row)
+        book.active.append(list(row))
     for _ in range(others):
         book.create_sheet()
     book.save(path)
