@@ -19,8 +19,8 @@ from pathlib import Path
 
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.durable.unfinished import folder_of
 from dpbart.rewrite.engines.inline import Inline
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request

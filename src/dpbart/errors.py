@@ -46,3 +46,12 @@ class NotPrepared(DpbartError):
 
 class NotResumable(DpbartError):
     """An unfinished run cannot resume, because its input, model or settings have changed."""
+
+
+def one_line(words: str) -> str:
+    """Words with escapes for what cannot be printed, so that no name can forge a line of a message or a card.
+
+    >>> one_line("shop" + chr(10) + "Guarantee: epsilon 0")
+    'shop\\\\nGuarantee: epsilon 0'
+    """
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in words)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 from dpbart.errors import BadTable
+
+USUAL, OWN = 0o666, 0o600  # modes of new files: what the umask allows, or for the owner alone
 
 _BLOCK = 1 << 20  # bytes
 
@@ -45,7 +49,7 @@ def visible_files(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def whole_or_nothing(path: Path) -> Iterator[Path]:
+def whole_or_nothing(path: Path, *, mode: int = USUAL) -> Iterator[Path]:
     """Write to a hidden file next to `path`. It is renamed if the block succeeds, and deleted if it fails.
 
     So a file at `path` is always complete, even after a power cut. A link stays a link, and leads to the new file.
@@ -54,21 +58,76 @@ def whole_or_nothing(path: Path) -> Iterator[Path]:
         BadTable: The file cannot be written.
     """
     target, partial = partial_of(path)
-    try:
+    with _one_line(path):
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        put_in_place(partial, target)
-    except OSError as error:
-        raise BadTable(f"{str(path)!r} cannot be written: {reason(error)}.") from None
+        os.close(create(partial, mode=mode, replacing=target))
+        try:
+            yield partial
+            put_in_place(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str, *, mode: int = USUAL) -> None:
+    """Write a text file completely or not at all."""
+    with whole_or_nothing(path, mode=mode) as partial:
+        partial.write_text(content, encoding="utf-8")
+
+
+def write_together(contents: Mapping[Path, str], *, ready: Callable[[], None]) -> None:
+    """Write several text files. `ready` is called when all of them are on disk, and before the first is renamed.
+
+    A link under one of the names is replaced, not followed: the program chose the name, not the user.
+
+    Raises:
+        BadTable: A file cannot be written. If it was raised before `ready` was called, no file has changed.
+    """
+    hidden: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            with _one_line(path):
+                hidden[path] = _hidden(path)
+                with open(create(hidden[path], replacing=path), "w", encoding="utf-8") as handle:
+                    handle.write(content)
+                    handle.flush()
+                    os.fsync(handle.fileno())
+        ready()
+        for path, partial in hidden.items():
+            with _one_line(path):
+                put_in_place(partial, path)
     finally:
-        with suppress(OSError):  # already renamed, or the folder does not exist
-            partial.unlink()
+        for partial in hidden.values():
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def create(file: Path, *, mode: int = USUAL, replacing: Path | None = None) -> int:
+    """Create a new file and return its handle. A file or link that has the name already is never opened.
+
+    Args:
+        file: the new file.
+        mode: its permissions, as far as the umask allows them.
+        replacing: a file that it will replace, if it exists; its permissions are kept.
+    """
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    if replacing is not None and replacing.is_file() and not replacing.is_symlink():
+        os.fchmod(handle, stat.S_IMODE(replacing.stat().st_mode))
+    return handle
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
     """The file that a path or link leads to, and a hidden file next to it for the new content."""
     target = Path(os.path.realpath(path))
-    return target, target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    return target, _hidden(target)
+
+
+def _hidden(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(16)}.partial")
+
+
+def partials_of(target: Path) -> list[Path]:
+    """The hidden files that a killed process has left next to a file. Those of other files are not among them."""
+    return list(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.partial"))
 
 
 def put_in_place(partial: Path, target: Path) -> None:
@@ -82,7 +141,7 @@ def put_in_place(partial: Path, target: Path) -> None:
 def put_folder_in_place(partial: Path, target: Path) -> None:
     """Rename a folder, whose files are synced, to its final name. A folder of that name is replaced."""
     sync_folder(partial)
-    old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    old = _hidden(target)
     if target.exists():
         os.replace(target, old)
     os.replace(partial, target)
@@ -90,10 +149,21 @@ def put_folder_in_place(partial: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_whole(path: Path, content: str) -> None:
-    """Write a text file completely or not at all."""
-    with whole_or_nothing(path) as partial:
-        partial.write_text(content, encoding="utf-8")
+def remove(path: Path) -> None:
+    """Delete what a path or link leads to, if there is anything, so that it stays deleted after a power cut."""
+    target, hidden = partial_of(path)
+    with _one_line(path), suppress(FileNotFoundError):
+        os.replace(target, hidden)  # at once, also if it is a folder with many files
+        sync_folder(target.parent)
+        delete(hidden)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, or a folder with its files."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -108,3 +178,11 @@ def sync_folder(folder: Path) -> None:
 def reason(error: OSError) -> str:
     """The reason for a file system error, in a few words and without the path."""
     return error.strerror or "the file system failed"
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadTable(f"{str(path)!r} cannot be written: {reason(error)}.") from None

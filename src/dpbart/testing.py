@@ -73,5 +73,5 @@ def fake_rewriter(
 def described(rewriter: Rewriter) -> Described:
     """The description of a loaded rewriter, as `dpbart.rewrite.job.plan` needs it."""
     seed = rewriter.entropy.number if isinstance(rewriter.entropy, ReplaySeed) else None
-    line = rewriter.model.line
-    return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, seed)
+    line, delta = rewriter.model.line, rewriter.facts.guarantee.delta or 1e-5
+    return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, delta, seed)

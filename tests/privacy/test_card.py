@@ -85,6 +85,11 @@ def _stronger(card: dict[str, dict[str, float]]) -> None:
 
 
 def _alone(card: dict[str, dict[str, dict[str, float]]]) -> None:
+    for name in ("guarantee", "counted_guarantee"):
+        card["person"][name]["epsilon"] = 500.0
+
+
+def _two_guarantees(card: dict[str, dict[str, dict[str, float]]]) -> None:
     card["person"]["guarantee"]["epsilon"] = 500.0
 
 
@@ -98,6 +103,7 @@ def _fewer(card: dict[str, object]) -> None:
         (_weaker, ["noise", "person", "signature"]),
         (_stronger, ["noise", "signature"]),
         (_alone, ["person", "signature"]),
+        (_two_guarantees, ["person", "signature"]),
         (_fewer, ["signature"]),
     ],
 )

@@ -14,7 +14,8 @@ import pytest
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
 from dpbart.privacy.budget import database
 from dpbart.privacy.budget.composition import EXACT, Release
-from dpbart.privacy.budget.ledger import Ledger, Run
+from dpbart.privacy.budget.ledger import Ledger, Limit, Run
+from dpbart.privacy.calibration import gaussian_epsilon
 from dpbart.privacy.clipping import Bounds, Sensitivity
 from dpbart.privacy.event import Event
 from dpbart.privacy.mechanisms import Gaussian
@@ -45,7 +46,9 @@ def test_ten_releases_at_0_1_spend_exactly_1(ledger: Ledger) -> None:
     spent = ledger.spent("anna")
     assert spent is not None
     assert spent.epsilon == 1
-    with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0 left of 1; this release needs 0.1. Nothing"):
+    with pytest.raises(
+        BudgetExceeded, match="'anna' has epsilon 0 left of 1 at delta 0.00001; this release needs 0.1. Nothing"
+    ):
         ledger.record("first", {"anna": 1}, before=10, upto=11)
 
 
@@ -53,7 +56,9 @@ def test_a_refused_release_changes_nothing(ledger: Ledger) -> None:
     ledger.record("first", {"anna": 2, "ben": 1}, before=0, upto=3)
     ledger.set_limit(Decimal("0.3"))
     before = list(ledger._connection.iterdump())
-    with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0.1 left of 0.3; this release needs 0.2"):
+    with pytest.raises(
+        BudgetExceeded, match="'anna' has epsilon 0.1 left of 0.3 at delta 0.00001; this release needs 0.2"
+    ):
         ledger.record("first", {"ben": 1, "cleo": 1, "anna": 2}, before=3, upto=7)
     assert list(ledger._connection.iterdump()) == before
 
@@ -74,7 +79,7 @@ def test_the_ledger_lists_what_was_released_for_each_person(ledger: Ledger) -> N
 
 def test_rows_are_recorded_in_order_and_once(ledger: Ledger) -> None:
     ledger.record("first", {"anna": 3}, before=0, upto=3)
-    assert ledger.recorded("first") == (0, 3)
+    assert (ledger.progress("first").safe, ledger.progress("first").recorded) == (0, 3)
     for before, upto in ((0, 3), (5, 6)):
         with pytest.raises(BadLedger, match=f"must record rows after 3, got {before}. Was its folder copied"):
             ledger.record("first", {"anna": upto - before}, before=before, upto=upto)
@@ -94,14 +99,15 @@ def test_gaussian_releases_are_checked_by_the_exact_rule(ledger: Ledger) -> None
     ledger.record("normal", {"anna": 10}, before=0, upto=10, budget=Decimal(5))  # the plain sum is 10
     spent = ledger.spent("anna")
     assert spent is not None
-    assert spent.rule == EXACT
+    assert (spent.rule, spent.delta) == (EXACT, Decimal("0.00001"))
     assert 3 < spent.epsilon < 5
 
 
 def test_limits_for_everybody_for_one_person_and_for_a_run(ledger: Ledger) -> None:
     ledger.set_limit(Decimal("0.2"))
     ledger.set_limit(Decimal("0.5"), "anna")
-    assert (ledger.limit("anna"), ledger.limit("ben"), ledger.own_limits()) == (Decimal("0.5"), Decimal("0.2"), 1)
+    limits = ledger.limit("anna").epsilon, ledger.limit("ben").epsilon, ledger.own_limits()
+    assert limits == (Decimal("0.5"), Decimal("0.2"), 1)
     ledger.check(TENTH, {"anna": 5, "ben": 2})
     with pytest.raises(BudgetExceeded, match="'anna' has epsilon 0.3 left of 0.3"):
         ledger.check(TENTH, {"anna": 5}, budget=Decimal("0.3"))
@@ -125,7 +131,11 @@ def test_a_ledger_of_version_0_1_is_upgraded_without_loss(tmp_path: Path) -> Non
     shutil.copyfile(OLD / "ledger.db", file)
     spent = Ledger(file).spent("anna")
     assert spent is not None
-    assert (str(spent.epsilon), spent.delta) == ("2430.6116368761286", Decimal("0.00002"))  # as version 0.1 showed it
+    at_sum = gaussian_epsilon(sigma=0.03613589899985816 / 2**0.5, delta=2e-5)  # version 0.1 showed the epsilon there
+    at_fixed = gaussian_epsilon(sigma=0.03613589899985816 / 2**0.5, delta=1e-5)
+    assert round(at_sum + 2 * 2 + 2 * 750.5, 6) == 2430.611637
+    assert float(spent.epsilon) == pytest.approx(at_fixed + 2 * 2 + 2 * 750.5, rel=1e-8)
+    assert spent.delta == Decimal("0.00001")
     first, second = Ledger(file).entries("anna")
     assert [(event.mechanism, str(event.epsilon)) for event in first.run.release.events] == [
         ("gaussian", "500.0"),
@@ -138,6 +148,135 @@ def test_a_ledger_of_version_0_1_is_upgraded_without_loss(tmp_path: Path) -> Non
     now = again.spent("anna")
     assert now is not None
     assert now.epsilon == spent.epsilon + Decimal("0.1")
+    assert (again.summary().people, again.limit()) == (2, Limit(None, Decimal("0.00001")))
+
+
+def format_2(file: Path) -> sqlite3.Connection:
+    """A ledger of format 2, as the version before this one made it."""
+    connection = sqlite3.connect(file)
+    connection.executescript("""
+        CREATE TABLE runs (run TEXT PRIMARY KEY, begun TEXT NOT NULL, mechanism TEXT NOT NULL, model TEXT NOT NULL,
+          events TEXT NOT NULL, rows_before INTEGER NOT NULL DEFAULT 0, rows_upto INTEGER NOT NULL DEFAULT 0);
+        CREATE TABLE releases (person TEXT NOT NULL, run TEXT NOT NULL REFERENCES runs, texts INTEGER NOT NULL,
+          last TEXT NOT NULL, PRIMARY KEY (person, run)) WITHOUT ROWID;
+        CREATE TABLE limits (person TEXT PRIMARY KEY, epsilon TEXT NOT NULL);
+        INSERT INTO runs VALUES ('a', '2026', 'laplace', 'm@1', '[["laplace", "0.5", "0", null]]', 8, 9);
+        INSERT INTO runs VALUES ('b', '2027', 'laplace', 'm@1', '[["laplace", "2", "0", null]]', 0, 3);
+        INSERT INTO releases VALUES ('7', 'a', 1, '2026'), ('7.0', 'a', 2, '2028'), ('True', 'a', 3, '2026'),
+          ('anna', 'a', 3, '2026'), ('7.00', 'b', 1, '2027'), ('anna', 'b', 1, '2027'), ('ben', 'b', 1, '2027');
+        INSERT INTO limits VALUES ('', '100'), ('7', '30'), ('7.0', '9'), ('anna', '20');
+        PRAGMA application_id = 0x64706274;
+        PRAGMA user_version = 2;
+    """)
+    return connection
+
+
+def test_a_ledger_of_format_2_is_upgraded_and_its_people_are_merged(tmp_path: Path) -> None:
+    format_2(tmp_path / "l.db").close()
+    ledger = Ledger(tmp_path / "l.db")
+    assert [(entry.run.name, entry.texts, entry.last) for entry in ledger.entries("7")] == [
+        ("a", 3, "2028"),
+        ("b", 1, "2027"),
+    ]
+    spent = ledger.spent("7")
+    assert spent is not None
+    assert spent.epsilon == Decimal("3.5")
+    assert (ledger.entries("7.0"), ledger.entries("true")[0].texts, ledger.summary().people) == ([], 3, 4)
+    assert ledger.limit("7").epsilon == 9  # of two limits of one person, the smaller one
+    assert (ledger.limit("zoe").epsilon, ledger.limit("anna").epsilon) == (Decimal(100), Decimal(20))
+    columns = "people, units, nonce, safe, finished"
+    assert ledger._connection.execute(f"SELECT {columns} FROM runs ORDER BY run").fetchall() == [
+        (3, "", "", 8, None),
+        (1, "", "", 0, None),
+    ]
+    with pytest.raises(BadLedger, match="must record rows after 9"):
+        ledger.record("a", {"7": 1}, before=8, upto=9)
+
+
+@pytest.mark.parametrize("people", [0, 1_234_567])
+def test_an_upgraded_ledger_has_the_tables_of_a_new_one(tmp_path: Path, people: int) -> None:
+    format_2(tmp_path / "old.db").close()
+    old, new = Ledger(tmp_path / "old.db"), Ledger(tmp_path / "new.db", create=True, people=people)
+    for table in ("runs", "releases", "limits"):
+        query = f"SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_info('{table}') ORDER BY name"
+        assert old._connection.execute(query).fetchall() == new._connection.execute(query).fetchall()
+    assert new.limit().delta == (Decimal("1e-8") if people else Decimal("1e-5"))
+
+
+def test_releases_with_a_large_delta_are_never_refunded(ledger: Ledger) -> None:
+    """At the sum of the deltas, nine of these would cost 1.88 and eighteen nothing at all."""
+    large, seen = gaussian(1, 0.05), [Decimal(0)]
+    ledger.begin(a_run("large", large))
+    for row in range(19):
+        ledger.record("large", {"anna": 1}, before=row, upto=row + 1)
+        spent = ledger.spent("anna")
+        assert spent is not None
+        seen.append(spent.epsilon)
+    assert seen == sorted(set(seen))
+    assert seen[-1] > 18
+    ledger.set_limit(Decimal(2))
+    with pytest.raises(BudgetExceeded, match="'ben' has epsilon 2 left of 2 at delta 0.00001; this release needs 3.1"):
+        ledger.check(large, {"ben": 1})
+
+
+def test_a_release_costs_the_difference_that_it_makes(ledger: Ledger) -> None:
+    ledger.begin(a_run("normal", gaussian(1.0, 1e-6)))
+    ledger.record("normal", {"anna": 10}, before=0, upto=10)
+    before = ledger.spent("anna")
+    ledger.record("normal", {"anna": 1}, before=10, upto=11)
+    after = ledger.spent("anna")
+    assert before is not None
+    assert after is not None
+    assert after.epsilon - before.epsilon < Decimal("0.3")  # not 1
+    ledger.set_limit(before.epsilon, "ben")
+    ledger.record("normal", {"ben": 10}, before=11, upto=21)
+    needed = str(after.epsilon - before.epsilon)
+    with pytest.raises(BudgetExceeded, match=f"'ben' has epsilon 0 left of .* needs {needed}"):
+        ledger.check(gaussian(1.0, 1e-6), {"ben": 1})
+
+
+def test_delta_stays_below_1_over_the_people_of_all_runs(ledger: Ledger) -> None:
+    ledger.set_delta(Decimal("0.1"))
+    ledger.record("first", {f"person {n}": 1 for n in range(6)}, before=0, upto=6)
+    ledger.record("first", {f"person {n}": 1 for n in range(9)}, before=6, upto=15)  # nine people, not fifteen
+    ledger.begin(a_run("second"))
+    few = (
+        "delta must be below 1 / 10 for the 10 people in the ledger, over all its runs, got 0.1. Lower it with: dpbart"
+    )
+    with pytest.raises(BadParameter, match=few):
+        ledger.check(TENTH, {"zoe": 1})
+    with pytest.raises(BadParameter, match=few):
+        ledger.record("second", {"zoe": 1}, before=0, upto=1)
+    ledger.check(TENTH, {"person 1": 5})
+    with pytest.raises(BadParameter, match="below 1 / 9"):
+        ledger.set_delta(Decimal("0.2"))
+    with pytest.raises(BadParameter, match="below 1 / 9"):
+        ledger.set_delta(Decimal("0.2"), "person 1")
+    ledger.set_delta(Decimal("0.01"))
+    ledger.record("second", {"zoe": 1}, before=0, upto=1)
+    assert ledger.summary().people == 10
+    ledger.set_delta(Decimal("0.095"), "zoe")  # one delta that is too large is enough
+    with pytest.raises(BadParameter, match="below 1 / 11"):
+        ledger.check(TENTH, {"yan": 1})
+
+
+def test_a_person_may_have_their_own_delta(ledger: Ledger) -> None:
+    ledger.begin(a_run("normal", gaussian(1.0, 1e-6)))
+    ledger.record("normal", {"anna": 5, "ben": 5}, before=0, upto=10)
+    ledger.set_limit(Decimal(7))
+    ledger.set_delta(Decimal("1e-9"), "anna")
+    assert ledger.limit("anna") == Limit(Decimal(7), Decimal("1e-9"))
+    assert ledger.limit("ben") == Limit(Decimal(7), Decimal("1e-5"))
+    anna, ben = ledger.spent("anna"), ledger.spent("ben")
+    assert anna is not None
+    assert ben is not None
+    assert (anna.delta, ben.delta) == (Decimal("1e-9"), Decimal("1e-5"))
+    assert anna.epsilon > ben.epsilon
+    ledger.set_limit(Decimal(9), "anna")
+    ledger.set_limit(None, "anna")
+    assert ledger.limit("anna") == Limit(Decimal(7), Decimal("1e-9"))
+    summary = ledger.summary()
+    assert summary.most == ("anna", anna)
 
 
 ATTEMPTS, PROCESSES, PEOPLE = 1000, 8, 20
@@ -184,7 +323,7 @@ def test_a_file_that_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
     for file, message in (
         (text, "damaged, or not a dpbart ledger"),
         (other, "but not a dpbart ledger"),
-        (newer, "format 2, got 9"),
+        (newer, "format 3, got 9"),
     ):
         content = file.read_bytes()
         with pytest.raises(BadLedger, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbart import Rewriter
+from dpbart import Card, Rewriter
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
+from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request
 from dpbart.testing import described, fake_rewriter
@@ -132,7 +134,11 @@ def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda i, o: Request(i, o, text_column="txt"), BadTable, "has no column 'txt'. It has: id, text, stars, shop"),
+        (
+            lambda i, o: Request(i, o, text_column="txt"),
+            BadTable,
+            "has no column 'txt'. It has: id, text, stars and 1 more",
+        ),
         (lambda i, o: Request(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
         (lambda i, o: Request(i, o, label_column="stars"), BadParameter, "needs a policy"),
         (lambda i, o: Request(i, o, label_column="text", labels="drop"), BadParameter, "must not be the text column"),
@@ -197,16 +203,16 @@ def test_a_card_that_cannot_be_written_stops_the_release(
     rewriter: Rewriter, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise an output could have no card, or the card of another run."""
-    real = Path.write_text
+    real = os.fsync
 
-    def full(self: Path, *args: str, **kwargs: str) -> int:
-        if "card" in self.name:
+    def full(handle: int) -> None:
+        if "card.json" in Path(os.readlink(f"/proc/self/fd/{handle}")).name:
             raise OSError(28, "No space left on device")
-        return real(self, *args, **kwargs)
+        real(handle)
 
     job = plan(Request(reviews, tmp_path / "out.csv"), described(rewriter))
     with monkeypatch.context() as disk:
-        disk.setattr(Path, "write_text", full)
+        disk.setattr(os, "fsync", full)
         with pytest.raises(BadTable, match="card.* cannot be written: No space left on device"):
             job.run(inline(rewriter))
     assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.dpbart", "reviews.csv"]
@@ -219,3 +225,29 @@ def test_an_output_with_texts_only_has_a_card_that_says_labels_were_dropped(
     task = Request(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
     card = run(task, rewriter)
     assert (card.labels, list(card.other_columns)) == ("dropped: column 'stars' is not in the output", [])
+
+
+def test_six_texts_of_one_person_at_a_large_delta_get_their_card(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("who,text\n" + "anna,a\n" * 6)
+    rewriter = fake_rewriter(epsilon=0.1, delta=0.1)
+    person = run(Request(source, out, person_column="who", ledger=tmp_path / "l.db"), rewriter).person
+    assert person.guarantee is not None
+    assert person.guarantee.delta == 1e-5
+    assert person.guarantee.epsilon > 0.6  # what the noise gives at 1e-5 is far more than 6 times 0.1
+    alone = run(Request(source, tmp_path / "2.csv", person_column="who"), rewriter).person
+    assert alone.guarantee is not None
+    assert (alone.guarantee.delta, alone.most_texts) == (0.1, 6)
+
+
+def test_a_run_whose_card_cannot_be_made_spends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(card: Card) -> str:
+        raise BadParameter("this page cannot be made.")
+
+    (tmp_path / "in.csv").write_text("who,text\nanna,a\n")
+    monkeypatch.setattr(Card, "as_html", fail)
+    task = Request(tmp_path / "in.csv", tmp_path / "out.csv", person_column="who", ledger=tmp_path / "l.db")
+    with pytest.raises(BadParameter, match="this page cannot be made"):
+        run(task, fake_rewriter())
+    assert Ledger(tmp_path / "l.db").summary().texts == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in.csv", "l.db"]

@@ -87,7 +87,7 @@ def test_parquet_keeps_the_type_of_the_person(rewriter: Rewriter, tmp_path: Path
 def test_delta_is_checked_against_people_not_rows(notes: Path, tmp_path: Path) -> None:
     task = Request(notes, tmp_path / "out.jsonl", person_column="who", join_documents=True)
     assert plan(task, described(fake_rewriter(delta=0.3))).rows == 3
-    with pytest.raises(BadParameter, match="below 1 / 3 for 3 people with up to 1 texts each, got 0.34"):
+    with pytest.raises(BadParameter, match="below 1 / 3 for 3 texts, got 0.34"):
         plan(task, described(fake_rewriter(delta=0.34)))
 
 

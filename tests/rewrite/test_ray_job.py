@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dpbart.models.bundle import Bundle
 from dpbart.privacy.budget.ledger import Ledger
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.durable.unfinished import folder_of
 
 ROWS, PEOPLE = 240, 30
 

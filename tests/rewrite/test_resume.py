@@ -27,8 +27,9 @@ from dpbart.errors import BadTable, BudgetExceeded, NotResumable
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.card.card import Card
 from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.durable.unfinished import UnfinishedRun, folder_of, open_run, stamp_of
+from dpbart.rewrite.durable.unfinished import UnfinishedRun, open_run, stamp_of
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.request import Request
 from dpbart.testing import LINE, FakeModel, described, fake_rewriter
@@ -200,7 +201,7 @@ def test_an_older_copy_of_the_folder_cannot_resume(dead: Path) -> None:
     part = sorted(folder_of(dead / "out.csv").glob("*.arrow"))[-1]
     part.unlink()
     rewriter = rewriter_at()
-    with pytest.raises(NotResumable, match="the ledger has 60 texts of this run, but 20 are saved"):
+    with pytest.raises(NotResumable, match="the ledger has 60 texts of this run, 40 of them safe, but 20 are saved"):
         run(a_task(dead), rewriter)
 
 

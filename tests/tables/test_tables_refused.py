@@ -143,18 +143,25 @@ def test_json_without_any_key_has_rows_but_no_column(tmp_path: Path) -> None:
 
 
 def test_the_first_text_of_a_file_without_a_header_is_not_quoted(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", f"1,I am {SECRET} and ill,good\n2,b,bad\n")
+    for row in (f"1,I am {SECRET} and ill,good", f"{SECRET},ill", SECRET):
+        path = written(tmp_path / "a.csv", f"{row}\n{row}\n")
+        assert refusal(path) == (
+            "'a.csv' has no column 'text', and its first line may be a private row instead of names. "
+            "Give it a header, or pass --text-column NAME."
+        )
+    path = written(tmp_path / "a.tsv", f"{SECRET}\tTEXT\tid\n1\ta\tb\n")
     assert refusal(path) == (
-        "'a.csv' has no column 'text', and its first line does not look like names of columns. "
-        "Give it a header, or pass --text-column NAME."
+        "'a.tsv' has no column 'text'. It has: TEXT, id and 1 more. Pass --text-column NAME with one of them."
     )
+    path = written(tmp_path / "c.csv", f"{SECRET},{SECRET}\n2,b\n")
+    assert refusal(path) == "'c.csv' has more than one column of the same name. Give each its own name."
     path = written(tmp_path / "b.csv", f"text,I am {SECRET} and ill,I am {SECRET} and ill\n2,b,bad\n")
     assert refusal(path) == "'b.csv' has more than one column of the same name. Give each its own name."
 
 
 def test_a_very_long_list_of_columns_is_cut(tmp_path: Path) -> None:
-    names = ",".join(f"c{n}" for n in range(5000))
-    assert ", c19 and 4980 more. Pass" in refusal(written(tmp_path / "a.csv", f"{names}\n{names}\n"))
+    names = json.dumps({f"c{n}": "" for n in range(5000)})
+    assert ", c19 and 4980 more. Pass" in refusal(written(tmp_path / "a.jsonl", names))
 
 
 def test_a_column_name_that_appears_twice_is_refused(tmp_path: Path) -> None:

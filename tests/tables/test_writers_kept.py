@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -129,6 +129,69 @@ def test_parquet_keeps_types_and_order_but_not_metadata(tmp_path: Path) -> None:
     assert written.schema.equals(table.schema.remove_metadata(), check_metadata=True)
     assert written.drop_columns("text").equals(table.drop_columns("text"))
     assert written["text"].to_pylist() == ["", "b"]
+
+
+NOTE = {b"note": b"written by Mallory"}
+NOTED = pa.schema(
+    [
+        pa.field("text", pa.string(), metadata=NOTE),
+        pa.field("struct", pa.struct([pa.field("a", pa.int64(), metadata=NOTE)]), metadata=NOTE),
+        pa.field("list", pa.list_(pa.field("element", pa.struct([pa.field("b", pa.string(), metadata=NOTE)])))),
+        pa.field("large", pa.large_list(pa.field("element", pa.int64(), metadata=NOTE))),
+        pa.field("pair", pa.list_(pa.field("element", pa.int64(), metadata=NOTE), 2)),
+        pa.field(
+            "map",
+            pa.map_(
+                pa.field("key", pa.string(), nullable=False, metadata=NOTE),
+                pa.field("value", pa.list_(pa.field("element", pa.int8(), metadata=NOTE)), metadata=NOTE),
+            ),
+        ),
+    ],
+    metadata=NOTE,
+)
+NOTED_ROW = {"text": "x", "struct": {"a": 1}, "list": [{"b": "y"}], "large": [2], "pair": [3, 4], "map": [("k", [5])]}
+
+
+def metadata_in(fields: Iterable[pa.Field]) -> list[str]:
+    """The names of all fields, at any depth, that have metadata."""
+    found = []
+    for field in fields:
+        found += [field.name] if field.metadata else []
+        found += metadata_in(field.type.field(place) for place in range(field.type.num_fields))
+    return found
+
+
+def test_no_metadata_of_a_parquet_file_survives_at_any_depth(tmp_path: Path) -> None:
+    """Arrow keeps its schema in base64 inside the file, so read it back: a search of the bytes would find nothing."""
+    pq.write_table(pa.Table.from_pylist([NOTED_ROW], NOTED), tmp_path / "in.parquet")
+    assert len(metadata_in(pq.read_schema(tmp_path / "in.parquet"))) == 9
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    written = pq.read_schema(tmp_path / "out.parquet")
+    assert metadata_in(written) == []
+    assert written.metadata is None
+    assert set(pq.read_metadata(tmp_path / "out.parquet").metadata) == {b"ARROW:schema"}
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [NOTED_ROW]
+
+
+def test_a_parquet_type_with_free_parameters_becomes_the_type_that_it_is_stored_as(tmp_path: Path) -> None:
+    kind = pa.fixed_shape_tensor(pa.int32(), [2], dim_names=["Mallory"])
+    tensor = pa.ExtensionArray.from_storage(kind, pa.array([[1, 2]], pa.list_(pa.int32(), 2)))
+    pq.write_table(pa.table({"text": ["a"], "t": tensor}), tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert pq.read_schema(tmp_path / "out.parquet").field("t").type.equals(pa.list_(pa.int32(), 2))
+    assert pq.read_table(tmp_path / "out.parquet").column("t").to_pylist() == [[1, 2]]
+
+
+def test_categories_that_no_row_has_are_not_written(tmp_path: Path) -> None:
+    """They may come from rows that were filtered out before, and no card mentions them."""
+    kinds = pa.array(["low", "Mallory", "high"])
+    kept = pa.DictionaryArray.from_arrays(pa.array([2, None, 0, 2], pa.int8()), kinds, ordered=True)
+    pq.write_table(pa.table({"text": list("abcd"), "kind": kept}), tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet", size=3)
+    written = pq.read_table(tmp_path / "out.parquet").column("kind")
+    assert written.to_pylist() == ["high", None, "low", "high"]
+    assert written.chunk(0).dictionary.to_pylist() == ["low", "high"]  # in their order
+    assert written.type == pq.read_schema(tmp_path / "in.parquet").field("kind").type
 
 
 def test_a_dictionary_of_texts_becomes_plain_strings(tmp_path: Path) -> None:

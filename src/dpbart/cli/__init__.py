@@ -17,7 +17,7 @@ from dpbart.cli.models import models
 from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
 from dpbart.cli.rewrite import rewrite
-from dpbart.errors import DpbartError
+from dpbart.errors import DpbartError, one_line
 
 
 class Commands(click.Group):
@@ -27,7 +27,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except DpbartError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(one_line(str(error))) from error
         except KeyboardInterrupt as stopped:
             click.echo(f"\n{str(stopped) or 'Interrupted. Unfinished output was not written.'}", err=True)
             ctx.exit(130)

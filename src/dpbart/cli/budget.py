@@ -12,16 +12,23 @@ import click
 NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from dpbart.privacy.budget.ledger import Entry, Ledger
 
 
 def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    """Strip an id, as `dpbart rewrite` does. Refuse an empty one: to a ledger, it would mean everybody."""
-    if given is not None and not given.strip():
+    """The normal form of an id, as in `dpbart rewrite`. An empty one is refused: it would mean everybody."""
+    if given is None:
+        return None
+    from dpbart.privacy.budget.ids import normal_id
+
+    person = normal_id(given)
+    if not person:
         from dpbart.errors import BadParameter
 
         raise BadParameter("--person must name a person, got an empty id. Omit it for everybody.")
-    return None if given is None else given.strip()
+    return person
 
 
 @click.group()
@@ -59,31 +66,54 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
 
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
-@click.argument("epsilon")
+@click.argument("epsilon", required=False)
+@click.option("-d", "--delta", type=float, help="Delta at which spending is measured; must be below 1/people.")
 @click.option(
     "--person", callback=_person, help="Limit this person only; by default, everybody without a limit of their own."
 )
-def limit(ledger: Path, epsilon: str, person: str | None) -> None:
+def limit(ledger: Path, epsilon: str | None, delta: float | None, person: str | None) -> None:
     """Set the total EPSILON that a person may spend; 'none' removes the limit.
 
+    What a person has spent is the epsilon of all their texts at one delta. A new ledger has delta 1e-5, or less
+    if it has 10,000 people or more.
+
     \b
-        dpbart budget limit budgets.db 5000
-        dpbart budget limit budgets.db 1000 --person anna
+        dpbart budget limit budgets.db 100
+        dpbart budget limit budgets.db 50 --person anna
+        dpbart budget limit budgets.db --delta 1e-7
     """
     from dpbart.errors import BadParameter
-    from dpbart.privacy.budget.ledger import EVERYBODY, Ledger
+    from dpbart.privacy.budget.ledger import Ledger
+    from dpbart.privacy.budget.schema import EVERYBODY
+    from dpbart.privacy.decimals import exactly, written
+
+    if epsilon is None and delta is None:
+        raise BadParameter("a limit must have an epsilon or a delta, got neither. Pass EPSILON or --delta D.")
+    most = _epsilon(epsilon)
+    whom = EVERYBODY if person is None else person
+    with closing(Ledger(ledger, create=True)) as opened:
+        if delta is not None:
+            opened.set_delta(exactly(delta), whom)
+        if epsilon is not None:
+            opened.set_limit(most, whom)
+        now = opened.limit(whom)
+    who = "everybody without a limit of their own" if person is None else repr(person)
+    held = "none" if now.epsilon is None else f"epsilon {written(now.epsilon)}"
+    click.echo(f"Limit for {who}: {held}, at delta {written(now.delta)}.")
+
+
+def _epsilon(given: str | None) -> Decimal | None:
+    """The limit as a decimal; None for no limit."""
+    from dpbart.errors import BadParameter
     from dpbart.privacy.decimals import exactly
 
     try:
-        most = None if epsilon == NO_LIMIT else exactly(float(epsilon))
+        most = None if given is None or given == NO_LIMIT else exactly(float(given))
     except ValueError:
-        raise BadParameter(f"a limit must be a number or 'none', got {epsilon!r}.") from None
+        raise BadParameter(f"a limit must be a number or 'none', got {given!r}.") from None
     if most is not None and not most.is_finite():
-        raise BadParameter(f"a limit must be finite, got {epsilon!r}. For no limit, pass 'none'.")
-    with closing(Ledger(ledger, create=True)) as opened:
-        opened.set_limit(most, EVERYBODY if person is None else person)
-    whom = "everybody without a limit of their own" if person is None else repr(person)
-    click.echo(f"Limit for {whom}: {'none' if most is None else f'epsilon {epsilon}'}.")
+        raise BadParameter(f"a limit must be finite, got {given!r}. For no limit, pass 'none'.")
+    return most
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
@@ -93,7 +123,8 @@ def _all(ledger: Ledger) -> dict[str, object]:
     return {
         "people": summary.people,
         "texts": summary.texts,
-        "limit": None if everybody is None else written(everybody),
+        "limit": None if everybody.epsilon is None else written(everybody.epsilon),
+        "delta": written(everybody.delta),
         "own_limits": ledger.own_limits(),
         "most_spent": None if summary.most is None else written(summary.most[1].epsilon),
         "by": None if summary.most is None else summary.most[0],
@@ -102,16 +133,21 @@ def _all(ledger: Ledger) -> dict[str, object]:
 
 
 def _one(ledger: Ledger, person: str) -> dict[str, object]:
+    from dpbart.errors import BadParameter
     from dpbart.privacy.decimals import minus, written
 
-    spent, most = ledger.spent(person), ledger.limit(person)
-    left = most if most is None or spent is None else minus(most, spent.epsilon)
+    spent, limit = ledger.spent(person), ledger.limit(person)
+    if spent is None:
+        raise BadParameter(
+            f"nobody with the id {person!r} is in the ledger. Check the id: upper and lower case are different."
+        )
+    left = None if limit.epsilon is None else minus(limit.epsilon, spent.epsilon)
     return {
         "person": person,
-        "spent": "0" if spent is None else written(spent.epsilon),
-        "delta": "0" if spent is None else written(spent.delta),
-        "composition": None if spent is None else spent.rule,
-        "limit": None if most is None else written(most),
+        "spent": written(spent.epsilon),
+        "delta": written(limit.delta),
+        "composition": spent.rule,
+        "limit": None if limit.epsilon is None else written(limit.epsilon),
         "left": None if left is None else written(left),
         "runs": [_line(each) for each in ledger.entries(person)],
     }

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from dpbart.errors import BudgetExceeded
 from dpbart.privacy.budget.composition import Composed, Release, compose
-from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
+from dpbart.privacy.budget.ledger import Ledger, Progress, Run, utc_now
+from dpbart.privacy.budget.schema import default_delta
 from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.card.card import PersonFacts
 from dpbart.privacy.decimals import written
-from dpbart.rewrite.people import People
+from dpbart.rewrite.people import People, without_id
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,21 @@ class Account:
         release: what one text spends.
         people: how rows are assigned to people; None if each text counts as a separate person.
         texts: the number of texts of each person in this run; empty without `people`.
+        delta: at which a person's spending is measured: the ledger's or, without a ledger, the run's.
         budget: the most epsilon that a person may have spent after this run.
         ledger: where spending is recorded, if anywhere.
         run: the name of this run in the ledger.
+        nonce: shared by the ledger and the folder of this run; empty if there is no folder.
     """
 
     release: Release
     people: People | None
     texts: Mapping[str, int]
+    delta: Decimal
     budget: Decimal | None
     ledger: Ledger | None
     run: str
+    nonce: str = ""
 
     @classmethod
     def open(
@@ -46,30 +51,49 @@ class Account:
         texts: Mapping[str, int],
         *,
         rows: int | None,
+        delta: Decimal,
         budget: Decimal | None,
         ledger: Path | None,
         resuming: bool = False,
     ) -> Account:
         """An account that, as far as is known now, can pay for the whole run. A resumed run has already paid a part.
 
-        The ledger is opened last, so that a refused run does not create one.
+        A ledger is created last, so that a refused run does not create one.
+
+        Args:
+            release: what one text spends.
+            people: how rows are assigned to people.
+            texts: the number of texts of each person.
+            rows: the number of texts; None if it is not known yet.
+            delta: of the run.
+            budget: the most epsilon that a person may have spent after this run.
+            ledger: the file of the ledger.
+            resuming: whether a part is already paid.
 
         Raises:
             BudgetExceeded: A person lacks budget; nothing is recorded.
-            BadParameter: delta is too large for this number of people (or of rows, if people are not identified).
+            BadParameter: delta is too large for this number of texts or people.
         """
-        account = cls(release, people, texts, budget, None, run=secrets.token_hex(8))
+        account = cls(release, people, texts, delta, budget, None, run=secrets.token_hex(8))
         if rows is not None:
             account.check_delta(rows=rows)
-        account._check_budget()
         if ledger is None:
+            if not release.delta and delta * len(texts) >= 1:
+                account = replace(account, delta=Decimal(0))  # pure releases have a guarantee without any delta
+            account._check_budget()
             return account
-        opened = Ledger(ledger, create=True)
+        known = Ledger(ledger) if ledger.is_file() and ledger.stat().st_size else None
+        opened = known
         try:
+            at = default_delta(len(texts)) if known is None else known.limit().delta
+            account = replace(account, delta=at)
+            account._check_budget()
+            opened = known or Ledger(ledger, create=True, people=len(texts))
             if not resuming:
-                opened.check(release, texts, budget=budget)
+                opened.check(release, texts, budget=budget, units=account.units)
         except BaseException:
-            opened.close()
+            if opened is not None:
+                opened.close()
             raise
         return replace(account, ledger=opened)
 
@@ -83,6 +107,11 @@ class Account:
         )
 
     @property
+    def units(self) -> str:
+        """What is counted: people, texts by their id, or single rows."""
+        return "rows" if self.people is None else self.people.units(self.texts)
+
+    @property
     def most_texts(self) -> int:
         """The most texts of one person in this run."""
         return max(self.texts.values(), default=1)
@@ -90,23 +119,27 @@ class Account:
     @property
     def composed(self) -> Composed:
         """The guarantee of this run for the person with the most texts."""
-        return compose({self.release: self.most_texts})
+        return compose({self.release: self.most_texts}, delta=self.delta)
 
     def check_delta(self, *, rows: int) -> None:
-        """A person's delta must be below 1 / N: delta = 1 / N would allow publishing a random person's texts."""
-        people, most = len(self.texts) or rows, self.most_texts
-        whose = f"{rows} texts" if self.people is None else f"{people} people with up to {most} texts each"
-        delta = float(self.release.delta)
-        check_delta_for(delta, texts=people * most, whose=whose, remedy="Pass --delta {delta}.")
+        """A text's delta must be below 1 / N: delta = 1 / N would allow publishing one text at random."""
+        check_delta_for(float(self.release.delta), texts=rows, whose=f"{rows} texts", remedy="Pass --delta {delta}.")
 
     def begin(self, *, mechanism: str, model: str) -> None:
         """Enter the run in the ledger before its first text. A resumed run is already there."""
         if self.ledger is not None:
-            self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release))
+            entered = Run(self.run, utc_now(), mechanism, model, self.release, self.units)
+            self.ledger.begin(entered, nonce=self.nonce)
 
-    def recorded(self) -> tuple[int, int]:
-        """How many rows of this run the ledger had recorded before its last transaction, and after it."""
-        return (0, 0) if self.ledger is None else self.ledger.recorded(self.run)
+    def progress(self) -> Progress | None:
+        """How far this run has come, as the ledger knows it; None without a ledger."""
+        return None if self.ledger is None else self.ledger.progress(self.run)
+
+    def renew(self, nonce: str) -> Account:
+        """Change the nonce. After that, no other copy of the folder can continue this run."""
+        if self.ledger is not None:
+            self.ledger.advance(self.run, nonce=self.nonce, new=nonce)
+        return replace(self, nonce=nonce)
 
     def record(self, people: Mapping[str, int], *, before: int, upto: int) -> None:
         """Record rows and their people, before any of the texts leaves the process.
@@ -115,7 +148,17 @@ class Account:
             BudgetExceeded: A person lacks budget, because another run has spent it in the meantime.
         """
         if self.ledger is not None:
-            self.ledger.record(self.run, people, before=before, upto=upto, budget=self.budget)
+            self.ledger.record(self.run, people, before=before, upto=upto, budget=self.budget, nonce=self.nonce)
+
+    def saved(self, rows: int) -> None:
+        """Tell the ledger that this many rows are saved, so that they are never drawn again."""
+        if self.ledger is not None:
+            self.ledger.advance(self.run, nonce=self.nonce, safe=rows)
+
+    def finish(self) -> None:
+        """Tell the ledger that the output is written, so that this run is never resumed again."""
+        if self.ledger is not None:
+            self.ledger.advance(self.run, nonce=self.nonce, finished=utc_now())
 
     def close(self) -> None:
         if self.ledger is not None:
@@ -125,10 +168,13 @@ class Account:
         """The card's facts about people."""
         composed = self.composed
         return PersonFacts(
-            named_by="none: each text counts as a separate person" if self.people is None else self.people.column,
+            named_by="none" if self.people is None else self.people.column,
+            counted=self.units,
             people=len(self.texts) or rows,
+            without_id=rows if self.people is None else without_id(self.texts),
             most_texts=self.most_texts,
-            guarantee=composed.guarantee,
+            guarantee=composed.guarantee if self.units == "people" else None,
+            counted_guarantee=composed.guarantee,
             composition=composed.rule,
             budget=None if self.budget is None else float(self.budget),
             ledger="none: earlier releases are unknown" if self.ledger is None else f"recorded as run {self.run}",

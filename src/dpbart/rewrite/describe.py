@@ -33,6 +33,7 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         rows=rows,
         labels="no label column named" if labels is None else labels.words,
         label_epsilon=0.0 if labels is None else labels.epsilon,
+        label_options=None if labels is None or labels.response is None else labels.response.options,
         other_columns=_other_columns(job),
         metrics="none was computed against the private texts",
         recipe=recipe,
@@ -40,6 +41,14 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         made=utc_now(),
         unit=JOINED_UNIT if job.request.join_documents else UNIT,
     )
+
+
+def check_card(job: Job) -> None:
+    """Make the card once before anything is spent: if it cannot be made, the run must not begin."""
+    run = run_facts(rewritten=0, seconds=0.0, settings=run_settings(job), output=None, engine="none yet", refused=0)
+    card = describe(job, recipe=job.described.facts.recipe, rows=job.rows or 1, run=run)
+    for page in (card.as_json, card.as_text, card.as_html):
+        page()
 
 
 def run_facts(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
+from dpbart.files import delete, partials_of, remove
 from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.card.card import Card, RunFacts, pages_next_to
 from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
+from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
@@ -66,8 +70,10 @@ class Job:
 
     def _run_to_stream(self, engine: Engine) -> Card:
         """Each batch is recorded and then written at once, so there is nothing to resume."""
-        self._begin()
-        return self._run_once(engine)
+        self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
+        card = self._run_once(engine)
+        self.account.finish()
+        return card
 
     def _run_once(self, engine: Engine) -> Card:
         """Write each batch as soon as it is recorded. Standard input has no other way: it cannot be read again."""
@@ -105,8 +111,12 @@ class Job:
             overwrite=self.request.overwrite,
             seen=self.seen,
         ) as unfinished:
-            job = replace(self, account=replace(self.account, run=unfinished.run))
-            job._begin()
+            facts, model = self.described.facts, self.described.model
+            account = claim(
+                self.account, unfinished, self.request.target, mechanism=facts.mechanism, model=model.identity
+            )
+            job = replace(self, account=account)
+            self._clear_half_written()
             began, start = time.monotonic(), unfinished.saved.rows
             try:
                 if self.request.source == STANDARD:
@@ -118,18 +128,16 @@ class Job:
             except BaseException as error:
                 # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
                 # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
-                saved = SavedTexts(unfinished.folder).rows
-                once, kept = self.request.source == STANDARD, saved or job.account.recorded()[1]
+                saved, known = SavedTexts(unfinished.folder).rows, account.progress()
+                once, kept = self.request.source == STANDARD, saved or (known and known.recorded)
                 if once or not kept:
                     unfinished.remove()
                 if (once or kept) and isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
                     raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
+            account.finish()
             unfinished.remove()
             return card
-
-    def _begin(self) -> None:
-        self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
 
     def _rewrite_rows(self, engine: Engine, unfinished: UnfinishedRun) -> None:
         source, releases, recipe = self._source(), Releases(self.account, unfinished), unfinished.saved.recipe
@@ -192,9 +200,25 @@ class Job:
             raise BadTable("standard input has no rows. Give at least one line.")
         card, request = describe(self, recipe=recipe, rows=rows, run=run), self.request
         if request.card_file is not None:
-            # Before the output is renamed into place: no output ever lacks its card.
-            card.write(request.card_file, None if request.sign_key is None else read_private_key(request.sign_key))
+            key = None if request.sign_key is None else read_private_key(request.sign_key)
+            # An output always lies next to its own card. So the old output goes before its card is replaced, and the
+            # new output gets its name last. In between there is no output, and --resume writes it.
+            card.write(request.card_file, key, ready=self._remove_old_output)
         return card
+
+    def _remove_old_output(self) -> None:
+        if self.request.target != STANDARD:
+            remove(self.request.target)
+
+    def _clear_half_written(self) -> None:
+        """Delete partial results of a killed run. This run holds the lock, so nobody is writing one."""
+        card = self.request.card_file
+        for file in (
+            Path(os.path.realpath(self.request.target)),
+            *(() if card is None else (card, *pages_next_to(card))),
+        ):
+            for partial in partials_of(file):
+                delete(partial)
 
     def _people(self, batch: Batch, source: Table | Joined) -> list[str]:
         if isinstance(source, Joined):
@@ -273,11 +297,18 @@ def plan(request: Request, described: Described) -> Job:
         people,
         texts,
         rows=rows,
+        delta=exactly(described.delta),
         budget=None if request.person_budget is None else exactly(request.person_budget),
         ledger=request.ledger,
         resuming=resuming,
     )
-    return Job(request, described, table, columns, rows, writer, account, documents, seen, visitors, resuming)
+    job = Job(request, described, table, columns, rows, writer, account, documents, seen, visitors, resuming)
+    try:
+        check_card(job)
+    except BaseException:
+        account.close()
+        raise
+    return job
 
 
 def _open_table(request: Request) -> Table:
@@ -328,5 +359,5 @@ def _check_card_place(request: Request, *, overwrite: bool) -> None:
     for part in (file, *pages_next_to(file)):
         if part.resolve() in (request.source.resolve(), request.target.resolve()):
             raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (part.exists() and not overwrite):
+        if part.is_dir() or (os.path.lexists(part) and not overwrite):
             raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")

@@ -1,25 +1,24 @@
 """Whose row it is: a column holds an id for each person or, if every text counts separately, for each text.
 
-Ids are compared as text: 7, 7.0 and "7" are one person, and so are "anna" and " anna ". If two people are counted as
-one, they are protected more than promised, never less.
+Ids are compared in a normal form (`dpbart.privacy.budget.ids`): 7, 7.0 and "7" are one person.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpbart.errors import BadParameter, BadTable
+from dpbart.privacy.budget.ids import normal_id
 from dpbart.tables.batch import Batch
 from dpbart.tables.formats.format import Visitor
 from dpbart.tables.table import Table
 
 MISSING_POLICIES = ("refuse", "own")
+BY_PERSON, BY_TEXT = "--person-column", "--id-column"
 
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # SQLite cannot search for NUL, nor store lone surrogates
+_NO_ID = "(no id, row "
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,17 @@ class People:
     """
 
     column: str
-    option: str = "--person-column"
+    option: str = BY_PERSON
     missing: str = "refuse"
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING_POLICIES:
             raise BadParameter(f"missing person must be one of {', '.join(MISSING_POLICIES)}, got {self.missing!r}.")
+
+    def units(self, texts: Mapping[str, int]) -> str:
+        """What was counted: people or texts, and perhaps rows without an id. A ledger holds one kind only."""
+        unit = "people" if self.option == BY_PERSON else "texts"
+        return f"{unit} and rows without an id" if without_id(texts) else unit
 
     def of(self, batch: Batch) -> list[str]:
         """The person id of each row.
@@ -46,7 +50,7 @@ class People:
         Raises:
             BadTable: A row has no id, and such rows are refused.
         """
-        ids = [_id(value) for value in batch.column(self.column)]
+        ids = [normal_id(value) for value in batch.column(self.column)]
         return [each or self._nobody(number) for number, each in enumerate(ids, start=batch.first)]
 
     def count(self, table: Table, *visitors: Visitor) -> Counter[str]:
@@ -60,22 +64,13 @@ class People:
 
     def _nobody(self, row: int) -> str:
         if self.missing == "own":
-            return f"(no id, row {row})"
+            return f"{_NO_ID}{row})"
         raise BadTable(
             f"row {row} has no id in column {self.column!r}. Add one, or pass --missing-person own "
             "to count each such row as a separate person."
         )
 
 
-def _id(value: object) -> str:
-    """A value as an id; empty if the value is missing.
-
-    >>> [_id(value) for value in (7, 7.0, " 7 ", None, float("nan"), True)]
-    ['7', '7', '7', '', '', 'true']
-    """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():  # a column of numbers with a gap holds 7 as 7.0
-        value = int(value)
-    plain = json.dumps(value, sort_keys=True) if isinstance(value, bool | int | float | list | dict) else str(value)
-    return _UNWRITABLE.sub("\ufffd", plain.strip())
+def without_id(texts: Mapping[str, int]) -> int:
+    """How many of those who were counted are rows without an id."""
+    return sum(each.startswith(_NO_ID) for each in texts)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpbart.errors import BadParameter
 from dpbart.rewrite.labels import POLICIES, Labels
-from dpbart.rewrite.people import People
+from dpbart.rewrite.people import BY_TEXT, People
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import find_format
 from dpbart.tables.table import STANDARD
@@ -91,7 +91,7 @@ class Request:
     def people(self) -> People | None:
         """How rows are assigned to people; None if they are not."""
         if self.id_column is not None:
-            return People(self.id_column, "--id-column", self.missing_person)
+            return People(self.id_column, BY_TEXT, self.missing_person)
         return None if self.person_column is None else People(self.person_column, missing=self.missing_person)
 
     @property

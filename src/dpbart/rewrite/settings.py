@@ -28,6 +28,7 @@ class Described:
         files: a hash of the model's files other than its weights.
         reads: the number of tokens that the model reads of a text.
         batch_size: texts per batch.
+        delta: of the run, even if its mechanism does not use it for a text.
         replay_seed: None if the randomness comes from the operating system.
     """
 
@@ -36,6 +37,7 @@ class Described:
     files: str
     reads: int
     batch_size: int
+    delta: float
     replay_seed: int | None = None
 
     @property
@@ -118,5 +120,6 @@ class Settings:
             files=self.bundle.files,
             reads=self.bundle.family.reads(self.bundle, length=self.tokens),
             batch_size=self.batch_size,
+            delta=self.delta,
             replay_seed=self.replay_seed,
         )

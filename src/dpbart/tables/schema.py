@@ -13,6 +13,12 @@ from dpbart.tables.structs import field_at
 
 _EXACT = 2**53  # a float holds every integer up to this one
 _LONG = 2**63
+_LISTS = (
+    (pa.types.is_list, pa.list_),
+    (pa.types.is_large_list, pa.large_list),
+    (pa.types.is_list_view, pa.list_view),
+    (pa.types.is_large_list_view, pa.large_list_view),
+)
 
 
 class FoundSchema:
@@ -34,6 +40,32 @@ class FoundSchema:
 def holds_texts(kind: pa.DataType) -> bool:
     """Whether a column of this type holds strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def bare(kind: pa.DataType) -> pa.DataType:
+    """A type without the free text that it can carry at any depth: metadata, extension parameters and categories.
+
+    >>> bare(pa.list_(pa.field("item", pa.int8(), metadata={"note": "private"}))).value_field.metadata is None
+    True
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return bare(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([bare_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(bare_field(kind.key_field), bare_field(kind.item_field), keys_sorted=kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(bare_field(kind.value_field), kind.list_size)
+    for test, make in _LISTS:
+        if test(kind):
+            return make(bare_field(kind.value_field))
+    return kind
+
+
+def bare_field(field: pa.Field) -> pa.Field:
+    """A field inside another one, without metadata. Its categories become plain values."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return field.with_type(bare(kind)).remove_metadata()
 
 
 def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> list[object]:

@@ -31,6 +31,60 @@ from dpbart.tables.structs import field_at
 _VISITED_AT_ONCE = 1024  # rows
 _COLUMNS_SHOWN = 20
 _NAME_LENGTH = 40
+_USUAL_NAMES = frozenset(
+    [
+        "author",
+        "body",
+        "category",
+        "class",
+        "comment",
+        "content",
+        "created",
+        "customer",
+        "data",
+        "date",
+        "description",
+        "document",
+        "email",
+        "gender",
+        "group",
+        "id",
+        "index",
+        "intent",
+        "key",
+        "label",
+        "message",
+        "name",
+        "note",
+        "number",
+        "patient",
+        "person",
+        "post",
+        "product",
+        "question",
+        "rating",
+        "reply",
+        "review",
+        "score",
+        "sentence",
+        "sentiment",
+        "source",
+        "stars",
+        "subject",
+        "summary",
+        "target",
+        "text",
+        "time",
+        "timestamp",
+        "title",
+        "topic",
+        "tweet",
+        "type",
+        "user",
+        "user_id",
+        "value",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -61,16 +115,26 @@ class Table:
         """
         if column in self.columns:
             return
-        if not all(_is_name(name) for name in self.columns):
+        shown = [name for name in self.columns if self._may_show(name, asked=column)]
+        if not shown:
             raise BadTable(
-                f"{self.name} has no column {column!r}, and its first line does not look like names of columns. "
+                f"{self.name} has no column {column!r}, and its first line may be a private row instead of names. "
                 f"Give it a header, or pass {option} NAME."
             )
-        has = ", ".join(self.columns[:_COLUMNS_SHOWN])
-        more = f" and {len(self.columns) - _COLUMNS_SHOWN} more" if len(self.columns) > _COLUMNS_SHOWN else ""
+        has, more = ", ".join(shown[:_COLUMNS_SHOWN]), len(self.columns) - len(shown[:_COLUMNS_SHOWN])
         raise BadTable(
-            f"{self.name} has no column {column!r}. It has: {has}{more}. Pass {option} NAME with one of them."
+            f"{self.name} has no column {column!r}. It has: {has}{f' and {more} more' if more else ''}. "
+            f"Pass {option} NAME with one of them."
         )
+
+    def _may_show(self, name: str, *, asked: str) -> bool:
+        """Whether a message may show the name of a column. In a file without a header, the first line is private.
+
+        Names are certain if the format has them, or if the text column is among them. Otherwise only those are shown
+        that say nothing: usual names of columns, and the one that was asked for, in other capitals.
+        """
+        certain = self.format.named or self.text_column in self.columns
+        return _is_name(name) if certain else name.lower() in {*_USUAL_NAMES, asked.lower()}
 
     def schema(self) -> pa.Schema | None:
         """The Arrow types of the columns; None if only the rows show them."""
@@ -178,7 +242,7 @@ def _check_file(path: Path) -> None:
 def _check_unique(table: Table) -> None:
     twice = [column for column, times in Counter(table.columns).items() if times > 1]
     if twice:
-        named = f" {twice[0]!r}" if _is_name(twice[0]) else " of the same name"
+        named = f" {twice[0]!r}" if table._may_show(twice[0], asked=table.text_column) else " of the same name"
         raise BadTable(f"{table.name} has more than one column{named}. Give each its own name.")
 
 

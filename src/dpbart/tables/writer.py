@@ -19,7 +19,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import digest_of, partial_of, put_folder_in_place, put_in_place, reason
+from dpbart.files import create, digest_of, partial_of, put_folder_in_place, put_in_place, reason
 from dpbart.tables.batch import Batch
 from dpbart.tables.compression import compressor
 from dpbart.tables.file import File
@@ -141,6 +141,7 @@ class _FileWriter:
         with _one_line(self.path):
             self.sink.close()
             self.handle.flush()
+            os.fsync(self.handle.fileno())  # a full disk is found here, before anything is replaced
             return digest_of(self.partial_file)
 
 
@@ -165,7 +166,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
     target, partial_file = partial_of(path)
     with ExitStack() as cleanup:
         with _one_line(path):
-            handle = partial_file.open("xb")
+            handle = os.fdopen(create(partial_file, replacing=target), "wb")
         cleanup.callback(partial_file.unlink, missing_ok=True)
         cleanup.callback(_quietly, handle.close)
         with _one_line(path):

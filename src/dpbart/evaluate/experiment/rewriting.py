@@ -23,7 +23,7 @@ from dpbart.evaluate.scores.bleu import measure_kept
 from dpbart.files import whole_or_nothing
 from dpbart.models.text import Tokens
 from dpbart.privacy.calibration import check_delta_for
-from dpbart.rewrite.durable.unfinished import folder_of
+from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.job import rewrite_file
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.settings import Settings

@@ -7,52 +7,31 @@ text would be released without being recorded.
 
 from __future__ import annotations
 
-import json
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from decimal import Decimal
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpbart.errors import BadLedger
-from dpbart.privacy.decimals import EXACT
-from dpbart.privacy.event import Event
+from dpbart.files import OWN
+from dpbart.files import create as new_file
+from dpbart.privacy.budget.schema import APPLICATION, EVERYBODY, FORMAT, TABLES, default_delta
+from dpbart.privacy.budget.upgrade import upgrade
 
-FORMAT = 2
 SECONDS_TO_WAIT = 60.0  # for other processes to finish writing
-_APPLICATION = 0x64706274  # "dpbt": marks a SQLite file as a ledger
-_TABLES = """
-CREATE TABLE runs (
-  run TEXT PRIMARY KEY,
-  begun TEXT NOT NULL,       -- date and time, UTC
-  mechanism TEXT NOT NULL,
-  model TEXT NOT NULL,       -- name@fingerprint
-  events TEXT NOT NULL,      -- JSON: what one text and its label spend, budgets as decimal strings
-  rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
-  rows_upto INTEGER NOT NULL DEFAULT 0     -- recorded in total
-);
-CREATE TABLE releases (
-  person TEXT NOT NULL,
-  run TEXT NOT NULL REFERENCES runs,
-  texts INTEGER NOT NULL,
-  last TEXT NOT NULL,        -- date and time, UTC
-  PRIMARY KEY (person, run)
-) WITHOUT ROWID;
-CREATE TABLE limits (
-  person TEXT PRIMARY KEY,   -- '' is the default for everybody without their own limit
-  epsilon TEXT NOT NULL
-);
-"""
 
 
-def connect(file: Path, *, create: bool) -> sqlite3.Connection:
-    """Open a ledger and check it.
+def connect(file: Path, *, create: bool, people: int) -> sqlite3.Connection:
+    """Open a ledger and check it. A new one gets a delta for so many people.
 
     Raises:
         BadLedger: The file is missing (unless `create` is set), not a ledger, damaged, or of another version.
     """
     if not create and not file.is_file():
         raise BadLedger(f"there is no ledger {str(file)!r}. Create one with 'dpbart rewrite --ledger FILE'.")
+    _keep_to_owner(file, create=create)
     try:
         # No automatic transactions: the module would begin them too late to include the check.
         connection = sqlite3.connect(file, timeout=SECONDS_TO_WAIT, isolation_level=None)
@@ -62,12 +41,28 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
         with one_line_errors(file):
             connection.execute("PRAGMA synchronous = EXTRA")
             if create:
-                _make(connection)
+                _make(connection, people)
             _check(connection, file)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _keep_to_owner(file: Path, *, create: bool) -> None:
+    """Create the file for its owner alone. An older file that everybody could read is closed to others.
+
+    SQLite gives its journal the same mode.
+    """
+    if create and file.is_symlink() and not file.exists():
+        raise BadLedger(f"the ledger {str(file)!r} is a link to a file that does not exist. Name a file.")
+    with suppress(OSError):  # SQLite reports a file that cannot be created or opened
+        if create:
+            os.close(new_file(file, mode=OWN))
+    with suppress(OSError):
+        held = file.stat()
+        if held.st_uid == os.geteuid() and held.st_mode & 0o007:
+            file.chmod(stat.S_IMODE(held.st_mode) & ~0o007)
 
 
 @contextmanager
@@ -100,55 +95,24 @@ def one_line_errors(file: Path) -> Iterator[None]:
         raise BadLedger(f"the ledger {problem} Nothing was recorded.") from None
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _make(connection: sqlite3.Connection, people: int) -> None:
     connection.execute("BEGIN IMMEDIATE")  # if two processes open an empty file, only one creates the tables
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-        for statement in _TABLES.split(";"):
+        for statement in TABLES.split(";"):
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute("INSERT INTO limits VALUES (?, NULL, ?)", (EVERYBODY, str(default_delta(people))))
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")
 
 
-def events_to(events: tuple[Event, ...]) -> str:
-    """Events as JSON, with every digit kept."""
-    held = [[each.mechanism, str(each.epsilon), str(each.delta), each.parameter] for each in events]
-    return json.dumps(held)
-
-
-def events_from(held: str) -> tuple[Event, ...]:
-    """Read events from JSON. Raises ValueError or TypeError if they are damaged."""
-    return tuple(
-        Event(str(mechanism), Decimal(epsilon), Decimal(delta), None if parameter is None else float(parameter))
-        for mechanism, epsilon, delta, parameter in json.loads(held)
-    )
-
-
-def _upgrade(connection: sqlite3.Connection, file: Path) -> None:
-    """Upgrade a ledger of format 1, which stored a noise multiplier, and the epsilons of text and label as one sum."""
-    with transaction(connection, file):
-        if connection.execute("PRAGMA user_version").fetchone() != (1,):  # another process has just upgraded it
-            return
-        runs = connection.execute("SELECT run, mechanism, epsilon, delta, multiplier, beside FROM runs").fetchall()
-        connection.execute("ALTER TABLE runs ADD COLUMN events TEXT NOT NULL DEFAULT '[]'")
-        for run, mechanism, epsilon, delta, multiplier, beside in runs:
-            label, noise = Decimal(beside), None if multiplier is None else float(multiplier)
-            text = Decimal(epsilon) if Decimal(epsilon).is_infinite() else EXACT.subtract(Decimal(epsilon), label)
-            events = [Event(mechanism, text, Decimal(delta), noise)]
-            events += [Event("response", label, Decimal(0))] if label else []
-            connection.execute("UPDATE runs SET events = ? WHERE run = ?", (events_to(tuple(events)), run))
-        for column in ("epsilon", "delta", "multiplier", "beside"):
-            connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
 def _check(connection: sqlite3.Connection, file: Path) -> None:
-    if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
         raise BadLedger(f"{str(file)!r} is a SQLite file, but not a dpbart ledger. Name another file.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 1:
-        _upgrade(connection, file)
-        version = FORMAT
+    if version in (1, 2):
+        with transaction(connection, file):
+            version = upgrade(connection)
     if version != FORMAT:
         raise BadLedger(f"the ledger {str(file)!r} must have format {FORMAT}, got {version}. Update dpbart.")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):

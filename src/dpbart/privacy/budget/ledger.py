@@ -3,11 +3,15 @@
 A run records its texts here before any of them leaves the process, in one transaction per batch. A release that would
 exceed a person's limit is refused and changes nothing. The ledger knows people only by their ids. It never holds a text
 or a hash of a text.
+
+What a person has spent is the epsilon of all their releases at one delta: the ledger's, or the person's own. That delta
+is below 1 / (number of people in the ledger), over all runs: 1 / N would allow publishing one person's texts.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
@@ -16,12 +20,13 @@ from datetime import datetime, timezone
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from dpbart.errors import BadLedger, BadParameter, BudgetExceeded
+from dpbart.errors import BadLedger, BadParameter, BudgetExceeded, NotResumable
 from dpbart.privacy.budget.composition import Composed, Release, compose
-from dpbart.privacy.budget.database import connect, events_from, events_to, one_line_errors, transaction
-from dpbart.privacy.decimals import minus, times, written
+from dpbart.privacy.budget.database import connect, one_line_errors, transaction
+from dpbart.privacy.budget.schema import EVERYBODY, events_from, events_to
+from dpbart.privacy.calibration import check_delta, check_delta_for
+from dpbart.privacy.decimals import minus, written
 
-EVERYBODY = ""  # the id of the default limit in the table of limits
 Texts = Mapping[str, int]  # number of texts by person
 Held = tuple[tuple[str, int], ...]  # (run, number of texts) of one person
 
@@ -35,6 +40,7 @@ class Run:
     mechanism: str
     model: str
     release: Release
+    units: str = ""  # what was counted, such as "people"; empty if unknown
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,24 @@ class Entry:
     run: Run
     texts: int
     last: str  # date and time of the last release, UTC
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most epsilon that a person may spend, if limited, and the delta at which spending is measured."""
+
+    epsilon: Decimal | None
+    delta: Decimal
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come. Rows that are recorded but not safe may be drawn again, once."""
+
+    recorded: int  # rows
+    safe: int  # rows whose new texts are saved
+    nonce: str  # changes whenever the run is resumed
+    finished: str | None  # date and time, UTC; None if the output is not written yet
 
 
 @dataclass(frozen=True)
@@ -59,60 +83,97 @@ class Summary:
 class Ledger:
     """An open ledger. Several processes may have it open at once."""
 
-    def __init__(self, file: Path, *, create: bool = False) -> None:
+    def __init__(self, file: Path, *, create: bool = False, people: int = 0) -> None:
+        """Open a ledger. If it is created, its delta suits this number of people."""
         self.file = file
-        self._connection = connect(file, create=create)
+        self._connection = connect(file, create=create, people=people)
         self._runs: dict[str, Run] = {}  # a run never changes once it has begun
 
     def close(self) -> None:
         self._connection.close()
 
-    def begin(self, run: Run) -> None:
-        """Enter a run before its first text. A run that is already entered is not changed."""
+    def begin(self, run: Run, *, nonce: str = "") -> None:
+        """Enter a run before its first text. A run that is already entered is not changed.
+
+        The nonce is shared with the folder of the run. Without a folder, there is none.
+        """
         with transaction(self._connection, self.file):
+            self._check_units(run.units)
             self._connection.execute(
-                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events) VALUES (?, ?, ?, ?, ?)",
-                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events)),
+                "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events, units, nonce) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events), run.units, nonce),
             )
 
-    def recorded(self, run: str) -> tuple[int, int]:
-        """How many rows of a run had been recorded before its last transaction, and how many after it."""
+    def progress(self, run: str) -> Progress:
+        """How far a run has come."""
         with one_line_errors(self.file):
-            found = self._connection.execute("SELECT rows_before, rows_upto FROM runs WHERE run = ?", (run,)).fetchone()
+            query = "SELECT rows_upto, safe, nonce, finished FROM runs WHERE run = ?"
+            found = self._connection.execute(query, (run,)).fetchone()
         if found is None:
             raise BadLedger(
                 f"the ledger {str(self.file)!r} does not know the run {run}. Name the ledger that the run began with."
             )
-        return int(found[0]), int(found[1])
+        return Progress(*found)
 
-    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None) -> None:
-        """Refuse a run that would exceed a limit, before it begins. `record` checks again."""
+    def advance(
+        self, run: str, *, nonce: str, new: str | None = None, safe: int | None = None, finished: str | None = None
+    ) -> None:
+        """Change the nonce of a run, the number of its rows that are saved, or the time when it finished.
+
+        Raises:
+            NotResumable: The run has another nonce now, because another copy of its folder was resumed.
+        """
+        with transaction(self._connection, self.file):
+            self._check_nonce(run, nonce)
+            self._connection.execute(
+                "UPDATE runs SET nonce = coalesce(?, nonce), safe = coalesce(?, safe), "
+                "finished = coalesce(?, finished) WHERE run = ?",
+                (new, safe, finished, run),
+            )
+
+    def _check_nonce(self, run: str, nonce: str) -> None:
+        if self.progress(run).nonce != nonce:
+            raise NotResumable(
+                f"run {run} was resumed from another copy of its folder, and this one must not continue: a text may be "
+                "drawn only once for each payment. Let the other one finish, or start again with --overwrite; what the "
+                "ledger has recorded stays spent."
+            )
+
+    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None, units: str = "") -> None:
+        """Refuse a run that would exceed a limit, or that counts other units. `record` checks again."""
         with one_line_errors(self.file):
+            self._check_units(units)
             self._check(release, texts, budget)
 
-    def record(self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None) -> None:
+    def record(
+        self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None, nonce: str = ""
+    ) -> None:
         """Record the rows of a run from `before` to `upto`. If any person lacks budget, nothing is recorded.
 
         Rows are recorded in order, so their number identifies them. If a run dies after this and before its texts are
-        saved, `recorded` shows on resume that they are already paid for.
+        saved, `progress` shows on resume that they are already paid for.
 
         Raises:
             BudgetExceeded: Names the first person who lacks budget, what they have left, and what this release needs.
-            BadLedger: The rows are not the next ones, because another process has resumed the same run.
+            NotResumable: The run has another nonce now, because another copy of its folder was resumed.
+            BadLedger: The rows are not the next ones.
         """
         now = utc_now()
         with transaction(self._connection, self.file):
-            _, recorded = self.recorded(run)
+            self._check_nonce(run, nonce)
+            recorded = self.progress(run).recorded
             if before != recorded:
                 raise BadLedger(f"run {run} must record rows after {recorded}, got {before}. Was its folder copied?")
-            self._check(self._run(run).release, texts, budget)
+            new = self._check(self._run(run).release, texts, budget)
             self._connection.executemany(
                 "INSERT INTO releases (person, run, texts, last) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts, last = excluded.last",
                 [(person, run, count, now) for person, count in texts.items()],
             )
             self._connection.execute(
-                "UPDATE runs SET rows_before = rows_upto, rows_upto = ? WHERE run = ?", (upto, run)
+                "UPDATE runs SET rows_before = rows_upto, rows_upto = ?, people = people + ? WHERE run = ?",
+                (upto, new, run),
             )
 
     def entries(self, person: str) -> list[Entry]:
@@ -124,22 +185,37 @@ class Ledger:
         return [Entry(self._run(run), texts, last) for run, texts, last in found]
 
     def spent(self, person: str) -> Composed | None:
-        """What a person has spent in total; None if nothing was released about them."""
+        """What a person has spent in total, at their delta; None if nothing was released about them."""
         held = self._held([person]).get(person)
-        return None if held is None else compose(self._releases(held))
+        return None if held is None else compose(self._releases(held), delta=self.limit(person).delta)
 
-    def limit(self, person: str = EVERYBODY) -> Decimal | None:
-        """The limit on a person's epsilon: their own, or else the default for everybody."""
-        return self._limits([person]).get(person, self._limits([EVERYBODY]).get(EVERYBODY))
+    def limit(self, person: str = EVERYBODY) -> Limit:
+        """The limit of a person: their own, or else the default for everybody."""
+        everybody, own = self._limits([person])
+        return own.get(person, everybody)
 
     def set_limit(self, epsilon: Decimal | None, person: str = EVERYBODY) -> None:
         """Set a person's limit, or the default for everybody without one. None removes it. Spent budget stays spent."""
         if epsilon is not None and not epsilon > 0:
             raise BadParameter(f"a limit must be greater than 0, got {epsilon}.")
         with transaction(self._connection, self.file):
-            self._connection.execute("DELETE FROM limits WHERE person = ?", (person,))
-            if epsilon is not None:
-                self._connection.execute("INSERT INTO limits VALUES (?, ?)", (person, str(epsilon)))
+            self._set(person, "epsilon", None if epsilon is None else str(epsilon))
+
+    def set_delta(self, delta: Decimal, person: str = EVERYBODY) -> None:
+        """Set the delta at which a person's spending is measured, or everybody's without one of their own.
+
+        Raises:
+            BadParameter: It is not below 1 / (number of people in the ledger).
+        """
+        check_delta(float(delta))
+        with transaction(self._connection, self.file):
+            self._check_delta(delta, self._people())
+            self._set(person, "delta", str(delta))
+
+    def _set(self, person: str, column: str, value: str | None) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO limits VALUES (?, NULL, NULL)", (person,))
+        self._connection.execute(f"UPDATE limits SET {column} = ? WHERE person = ?", (value, person))
+        self._connection.execute("DELETE FROM limits WHERE epsilon IS NULL AND delta IS NULL")
 
     def own_limits(self) -> int:
         """How many people have a limit of their own."""
@@ -149,9 +225,7 @@ class Ledger:
     def summary(self) -> Summary:
         """The runs, and who has spent most. People with identical releases are grouped, so millions are no problem."""
         with one_line_errors(self.file):
-            people, texts = self._connection.execute(
-                "SELECT count(DISTINCT person), coalesce(sum(texts), 0) FROM releases"
-            ).fetchone()
+            (texts,) = self._connection.execute("SELECT coalesce(sum(texts), 0) FROM releases").fetchone()
             runs = self._connection.execute(
                 "SELECT run, coalesce(sum(texts), 0), coalesce(max(last), begun) "
                 "FROM runs LEFT JOIN releases USING (run) GROUP BY run ORDER BY begun"
@@ -161,23 +235,70 @@ class Ledger:
                 "GROUP BY person) GROUP BY held"
             ).fetchall()
         held = self._held([person for (person,) in alike])
-        totals = {person: compose(self._releases(each)) for person, each in held.items()}
+        everybody, own = self._limits(list(held))
+        totals = {
+            person: compose(self._releases(each), delta=own.get(person, everybody).delta)
+            for person, each in held.items()
+        }
         most = max(totals.items(), key=lambda each: each[1].epsilon, default=None)
-        return Summary(people, texts, tuple(Entry(self._run(run), count, last) for run, count, last in runs), most)
+        return Summary(
+            self._people(), texts, tuple(Entry(self._run(run), count, last) for run, count, last in runs), most
+        )
 
-    def _check(self, release: Release, texts: Texts, budget: Decimal | None) -> None:
-        own, everybody = self._limits(list(texts)), self._limits([EVERYBODY]).get(EVERYBODY)
-        if budget is None and everybody is None and not own:
-            return
-        spent = self._held(list(texts))
-        known: dict[tuple[Held, int], Decimal] = {}  # many people have identical releases
+    def _check(self, release: Release, texts: Texts, budget: Decimal | None) -> int:
+        """Refuse a release that exceeds a limit or the number of people. Returns how many of its people are new."""
+        held = self._held(list(texts))
+        new = sum(person not in held for person in texts)
+        everybody, own = self._limits(list(texts))
+        self._check_delta(self._largest_delta(), self._people() + new)
+        known: dict[tuple[Held, int, Decimal], Decimal] = {}  # many people have identical releases
         for person, count in texts.items():
-            limits = [each for each in (own.get(person, everybody), budget) if each is not None]
-            held = spent.get(person, ())
-            if (held, count) not in known:
-                known[held, count] = compose(self._releases(held) + Counter({release: count})).epsilon
-            if limits and known[held, count] > min(limits):
-                raise _exceeded(person, self._releases(held), min(limits), times(release.epsilon, count))
+            limit, before = own.get(person, everybody), held.get(person, ())
+            most = min((each for each in (limit.epsilon, budget) if each is not None), default=None)
+            if most is None:
+                continue
+            key = (before, count, limit.delta)
+            if key not in known:
+                known[key] = compose(self._releases(before) + Counter({release: count}), delta=limit.delta).epsilon
+            if known[key] > most:
+                raise self._exceeded(person, self._releases(before), Limit(most, limit.delta), known[key])
+        return new
+
+    def _check_units(self, units: str) -> None:
+        """Refuse to mix people with texts or with rows without an id: nobody could say what a person has spent."""
+        query = "SELECT units FROM runs WHERE units NOT IN ('', ?) LIMIT 1"
+        found = self._connection.execute(query, (units,)).fetchone()
+        if units and found is not None:
+            raise BadLedger(
+                f"the ledger {str(self.file)!r} counts {found[0]}, but this run counts {units}. Count the same as "
+                "before, or name another ledger."
+            )
+
+    def _exceeded(self, person: str, held: Counter[Release], limit: Limit, after: Decimal) -> BudgetExceeded:
+        before = compose(held, delta=limit.delta).epsilon if held else Decimal(0)
+        most = limit.epsilon or Decimal(0)
+        return BudgetExceeded(
+            f"{person!r} has epsilon {written(minus(most, before))} left of {written(most)} at delta "
+            f"{written(limit.delta)}; this release needs {written(minus(after, before))}. Nothing in this release was "
+            "recorded. Lower --epsilon, or see 'dpbart budget show' and 'budget limit'."
+        )
+
+    def _check_delta(self, delta: Decimal, people: int) -> None:
+        check_delta_for(
+            float(delta),
+            texts=people,
+            whose=f"the {people:,} people in the ledger, over all its runs",
+            remedy=f"Lower it with: dpbart budget limit {shlex.quote(str(self.file))} --delta {{delta}}",
+        )
+
+    def _people(self) -> int:
+        with one_line_errors(self.file):
+            return int(self._connection.execute("SELECT coalesce(sum(people), 0) FROM runs").fetchone()[0])
+
+    def _largest_delta(self) -> Decimal:
+        with one_line_errors(self.file):
+            found = self._connection.execute("SELECT DISTINCT delta FROM limits WHERE delta IS NOT NULL").fetchall()
+        return max(Decimal(delta) for (delta,) in found)
 
     def _held(self, people: list[str]) -> dict[str, Held]:
         held: dict[str, Held] = {}
@@ -193,32 +314,37 @@ class Ledger:
             releases[self._run(run).release] += texts
         return releases
 
-    def _limits(self, people: list[str]) -> dict[str, Decimal]:
-        query = "SELECT person, epsilon FROM limits WHERE person IN (SELECT value FROM json_each(?))"
+    def _limits(self, people: list[str]) -> tuple[Limit, dict[str, Limit]]:
+        """The default for everybody, and the limits of those of these people who have their own."""
+        query = "SELECT person, epsilon, delta FROM limits WHERE person IN (SELECT value FROM json_each(?))"
         with one_line_errors(self.file):
-            return {person: Decimal(held) for person, held in self._connection.execute(query, (json.dumps(people),))}
+            found = self._connection.execute(query, (json.dumps([EVERYBODY, *people]),)).fetchall()
+        try:
+            held = {
+                person: (None if epsilon is None else Decimal(epsilon), None if delta is None else Decimal(delta))
+                for person, epsilon, delta in found
+            }
+            most, usual = held.pop(EVERYBODY)
+            if usual is None:
+                raise ValueError("a ledger has a delta")
+        except (KeyError, ValueError, InvalidOperation):
+            raise BadLedger(f"the ledger {str(self.file)!r} is damaged at its limits. Restore a copy.") from None
+        own = {person: Limit(epsilon or most, delta or usual) for person, (epsilon, delta) in held.items()}
+        return Limit(most, usual), own
 
     def _run(self, name: str) -> Run:
         if name not in self._runs:
-            query = "SELECT run, begun, mechanism, model, events FROM runs WHERE run = ?"
+            query = "SELECT run, begun, mechanism, model, events, units FROM runs WHERE run = ?"
             with one_line_errors(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
             try:
                 release = Release(events_from(found[4]))
             except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or invalid figures
                 raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Restore a copy.") from None
-            self._runs[name] = Run(found[0], found[1], found[2], found[3], release)
+            self._runs[name] = Run(found[0], found[1], found[2], found[3], release, found[5])
         return self._runs[name]
 
 
 def utc_now() -> str:
     """Date and time, in UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _exceeded(person: str, held: Counter[Release], limit: Decimal, asked: Decimal) -> BudgetExceeded:
-    left = minus(limit, compose(held).epsilon) if held else limit
-    return BudgetExceeded(
-        f"{person!r} has epsilon {written(left)} left of {written(limit)}; this release needs {written(asked)}. "
-        "Nothing in this release was recorded. Lower --epsilon, or see 'dpbart budget show' and 'budget limit'."
-    )

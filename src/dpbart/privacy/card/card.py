@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbart.files import write_whole
+from dpbart.errors import one_line
+from dpbart.files import write_together
 from dpbart.privacy.card.page import html_page
 from dpbart.privacy.card.signing import SIGNATURE, sign
 from dpbart.privacy.facts import Facts
@@ -61,15 +62,36 @@ class ModelLine:
 
 @dataclass(frozen=True)
 class PersonFacts:
-    """The guarantee for a person, who may have several texts."""
+    """The guarantee for a person, who may have several texts, if it is known whose each text is.
 
-    named_by: str  # the column of their ids
-    people: int
-    most_texts: int  # the most texts of one person in this run
-    guarantee: Guarantee  # for all texts of that person in this run
+    All of this comes from ids, which are not private: they are columns that are released unchanged.
+    """
+
+    named_by: str  # the column of the ids
+    counted: str  # what the ids stand for, such as "people"
+    people: int  # how many of these were counted
+    without_id: int  # rows without an id; each was counted alone
+    most_texts: int  # the most texts with one id in this run
+    guarantee: Guarantee | None  # for all texts of one person in this run; None if people are not known
+    counted_guarantee: Guarantee  # for all texts with one id in this run
     composition: str  # the rule that gives the guarantee
     budget: float | None  # the most epsilon that a person was allowed
     ledger: str
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The lines of the pages about people."""
+        if self.guarantee is not None:
+            return [
+                ("Person", f"{self.guarantee} for all texts of one person, at most {self.most_texts:,} in this run"),
+                ("People", f"{self.people:,}, identified by {self.named_by}"),
+            ]
+        column = "" if self.counted == "rows" else f", identified by {self.named_by}"
+        return [
+            ("Person", "no guarantee is stated: it is not known which texts belong to one person"),
+            ("Counted", f"{self.people:,} {self.counted}{column}"),
+            ("Same id", f"{self.counted_guarantee} for all texts with one id, at most {self.most_texts:,} in this run"),
+            ("No id", f"{self.without_id:,} rows, each counted alone"),
+        ]
 
 
 @dataclass(frozen=True)
@@ -97,6 +119,7 @@ class Card:
     rows: int
     labels: str
     label_epsilon: float  # the part of the guarantee that a randomised label spends
+    label_options: int | None  # how many labels a randomised one is chosen from
     other_columns: Sequence[str]
     metrics: str
     recipe: str
@@ -137,8 +160,7 @@ class Card:
         return [
             ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
             ("Unit", self.unit),
-            ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
-            ("People", f"{person.people:,}, identified by {person.named_by}"),
+            *person.lines(),
             ("Composition", person.composition),
             ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
             ("Ledger", person.ledger),
@@ -169,7 +191,7 @@ class Card:
 
     def as_text(self) -> str:
         """The page for a terminal."""
-        body = "\n".join(f"{name + ':':<15}{value}" for name, value in self.lines())
+        body = "\n".join(f"{name + ':':<15}{one_line(value)}" for name, value in self.lines())
         covered = "\n".join(f"  - {each}" for each in self.not_covered)
         return f"{self.title}\n{'=' * len(self.title)}\n{body}\n\nNot covered:\n{covered}\n"
 
@@ -179,19 +201,25 @@ class Card:
             title=self.title,
             promise=str(self.guarantee),
             private=self.guarantee.private,
-            lines=self.lines(),
+            lines=[(name, one_line(value)) for name, value in self.lines()],
             not_covered=self.not_covered,
         )
 
-    def write(self, file: Path, key: Ed25519PrivateKey | None = None) -> None:
+    def write(
+        self, file: Path, key: Ed25519PrivateKey | None = None, *, ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Write the JSON to the file, and the pages next to it. Each is written completely or not at all.
+
+        Args:
+            file: where the JSON goes.
+            key: signs the JSON.
+            ready: called when all three are on disk, before the first of them appears under its name.
 
         Raises:
             BadTable: A file cannot be written.
         """
         text, page = pages_next_to(file)
-        for target, content in ((text, self.as_text()), (page, self.as_html()), (file, self.as_json(key))):
-            write_whole(target, content)
+        write_together({text: self.as_text(), page: self.as_html(), file: self.as_json(key)}, ready=ready)
 
 
 def pages_next_to(file: Path) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +21,7 @@ from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import MECHANISMS, Response
 
 _ROUNDING = 1 + 1e-9  # tolerance for figures that were floats
+_COMPOSED = 1 + 1e-7  # composition rounds epsilon up by less
 _NO_PROMISE = "the card promises nothing: NOT PRIVATE"
 _NO_SENSE = "figures on the card are missing or invalid"
 
@@ -74,15 +76,21 @@ def _person(card: Mapping[str, Any]) -> Check:
             return Check("person", None, _NO_PROMISE)
         mechanism, label = MECHANISMS[card["noise"]["mechanism"]], card["label_epsilon"]
         events = [mechanism.event_of(card["noise"], _of_the_text(card))]
-        events += [Event(Response.name, exactly(label), Decimal(0))] if label else []
-        promised, texts = card["person"]["guarantee"], card["person"]["most_texts"]
-        least = compose({Release(tuple(events)): texts}).guarantee
-        held = promised["epsilon"] * _ROUNDING >= least.epsilon and promised["delta"] * _ROUNDING >= least.delta
+        options = card.get("label_options")  # cards of version 0.1 do not have it
+        bits = None if options is None else math.log2(options)
+        events += [Event(Response.name, exactly(label), Decimal(0), bits)] if label else []
+        person = card["person"]
+        promised, texts = person.get("counted_guarantee", person["guarantee"]), person["most_texts"]
+        least = compose({Release(tuple(events)): texts}, delta=exactly(promised["delta"])).guarantee
+        held = (
+            person["guarantee"] in (None, promised)
+            and promised["epsilon"] * _COMPOSED >= least.epsilon
+            and promised["delta"] * _ROUNDING >= least.delta
+        )
     except (KeyError, TypeError, ValueError, ArithmeticError, BadParameter):
         return Check("person", False, _NO_SENSE)
-    return Check(
-        "person", held, f"{texts} texts of one person {'have' if held else 'do NOT have'} the guarantee on the card"
-    )
+    whose = "with one id" if person["guarantee"] is None else "of one person"
+    return Check("person", held, f"{texts} texts {whose} {'have' if held else 'do NOT have'} the guarantee on the card")
 
 
 def _of_the_text(card: Mapping[str, Any]) -> Guarantee:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import lru_cache
 from typing import ClassVar
 
 from scipy.special import ndtr
@@ -16,7 +12,6 @@ from dpbart.privacy.calibration import (
     check_epsilon,
     gaussian_bits,
     gaussian_delta,
-    gaussian_epsilon,
     gaussian_sigma,
     given,
 )
@@ -25,13 +20,13 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.loss import Loss, NormalLoss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
 from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
 from dpbart.privacy.sampling import Entropy, NormalLaw
 
 PROOF = "analytic Gaussian mechanism, Balle and Wang 2018, Algorithm 1 (arXiv:1805.06530)"
 _ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
-_ROUNDED_UP = 1 + 1e-12  # more than the error of a sum of squares
 
 
 @dataclass(frozen=True)
@@ -100,14 +95,6 @@ class Gaussian:
         return Event(Gaussian.name, exactly(promised.epsilon), exactly(promised.delta), multiplier)
 
     @staticmethod
-    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        """The exact epsilon. Events with noise multipliers s_i = sigma_i / L2_i compose to one Gaussian with
-        1 / s^2 = sum of 1 / s_i^2 (Dong, Roth and Su 2022, Corollary 3.3), solved here for epsilon at that delta."""
-        if any(event.parameter is None for event in events):
-            return None
-        return _epsilon(sum(count / (event.parameter or math.inf) ** 2 for event, count in events.items()), delta)
-
-
-@lru_cache(maxsize=4096)  # a ledger asks the same question for many people
-def _epsilon(precision: float, delta: float) -> Decimal:
-    return exactly(gaussian_epsilon(sigma=1 / math.sqrt(precision * _ROUNDED_UP), delta=delta))
+    def loss(event: Event) -> Loss | None:
+        """Normal, from the noise multiplier sigma / L2; the delta that it was calibrated with does not matter."""
+        return None if event.parameter is None else NormalLoss(1 / event.parameter**2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -14,6 +13,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import Facts, guess_of_two
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.loss import Loss, ResponseLoss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
 from dpbart.privacy.mechanisms.noise import add_noise, noise_facts
 from dpbart.privacy.sampling import Entropy, LaplaceLaw
@@ -87,5 +87,6 @@ class Laplace:
         return Event(Laplace.name, exactly(promised.epsilon), exactly(promised.delta))
 
     @staticmethod
-    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        return None
+    def loss(event: Event) -> Loss | None:
+        """That of binary response, which dominates every mechanism of pure epsilon, in any number of dimensions."""
+        return ResponseLoss.of(epsilon=float(event.epsilon))

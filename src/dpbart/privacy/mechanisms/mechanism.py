@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.loss import Loss
 from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy
 
@@ -42,13 +42,8 @@ class Mechanism(Protocol):
         """What one release spends, from the figures on a card."""
 
     @staticmethod
-    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        """The least epsilon of these events together, at a delta; None if only the sum is known.
-
-        Args:
-            events: of this mechanism, with how often each happened.
-            delta: between 0 and 1, both excluded.
-        """
+    def loss(event: Event) -> Loss | None:
+        """The privacy loss of one event of this mechanism; None if no more is known than its epsilon and delta."""
 
 
 class NoiseMechanism(Mechanism, Protocol):

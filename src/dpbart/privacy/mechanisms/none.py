@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import ClassVar
@@ -16,6 +15,7 @@ from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import NOT_PRIVATE, Facts
 from dpbart.privacy.guarantee import NOTHING_PROMISED, Guarantee
+from dpbart.privacy.loss import Loss
 from dpbart.privacy.mechanisms.mechanism import Noised, Stated
 from dpbart.privacy.mechanisms.noise import noise_facts
 from dpbart.privacy.private import Private, seal
@@ -97,5 +97,5 @@ class NonPrivate:
         return Event(NonPrivate.name, Decimal("Infinity"), Decimal(0))
 
     @staticmethod
-    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
+    def loss(event: Event) -> Loss | None:
         return None

@@ -13,7 +13,7 @@ the same amount of work.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -29,6 +29,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.loss import Loss, ResponseLoss
 from dpbart.privacy.mechanisms.mechanism import Stated
 from dpbart.privacy.private import Private, seal
 from dpbart.privacy.sampling import Entropy
@@ -133,8 +134,9 @@ class Response:
         return Event(Response.name, exactly(promised.epsilon), Decimal(0), float(stated["options_log2"]))
 
     @staticmethod
-    def composed(events: Mapping[Event, int], delta: float) -> Decimal | None:
-        return None
+    def loss(event: Event) -> Loss | None:
+        """Exact, if the number of options is known."""
+        return ResponseLoss.of(epsilon=float(event.epsilon), options_log2=event.parameter or 1.0)
 
     def _keeps(self, count: int, entropy: Entropy) -> npt.NDArray[np.bool_]:
         """Whether U < g, for each value: (count,)."""

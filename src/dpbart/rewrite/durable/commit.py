@@ -1,7 +1,8 @@
 """How new texts are saved: check, record, release, in that order.
 
 Texts are saved in parts. For each part, the ledger first records its people in one transaction, or refuses. Then the
-part is saved to disk. The output is written from saved parts only. A run can be killed at any moment:
+part is saved to disk, and the ledger notes that it is safe. The output is written from saved parts only. A run can be
+killed at any moment:
 
 - Before the record: nothing was spent, and the new texts were lost with the process. `--resume` rewrites them.
 - After the record, before the part is saved: the people have paid for texts that nobody has seen. Those texts were in
@@ -9,8 +10,8 @@ part is saved to disk. The output is written from saved parts only. A run can be
   again, since this is the first release made from that record. The ledger knows the rows by run and row number.
 - After the part is saved: somebody may have seen it, so it is never rewritten.
 
-The ledger can be ahead of the saved parts by the last transaction and no more. If it is further ahead, the folder or
-the ledger is an older copy. Then somebody may have seen texts that the folder lacks, and the run cannot resume.
+The second case must not happen twice, so a run can be resumed from one folder only (`claim.py`). If the folder lacks a
+part that is safe, it is an older copy, and the run cannot resume.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ class Releases:
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        before, self.recorded = self.account.recorded()
-        saved, folder = self.unfinished.saved.rows, self.unfinished.folder
-        if self.account.ledger is not None and saved not in (before, self.recorded):
+        known, saved = self.account.progress(), self.unfinished.saved.rows
+        if known is None:
+            return
+        self.recorded = known.recorded
+        if saved not in (known.safe, known.recorded):
             raise NotResumable(
-                f"the ledger has {self.recorded:,} texts of this run, but {saved:,} are saved in {str(folder)!r}: "
-                "one of the two is an older copy. Start again with --overwrite; what the ledger recorded stays spent."
+                f"the ledger has {known.recorded:,} texts of this run, {known.safe:,} of them safe, but {saved:,} are "
+                f"saved in {str(self.unfinished.folder)!r}: one of the two is an older copy. "
+                "Start again with --overwrite; what the ledger recorded stays spent."
             )
+        self.account.saved(saved)  # a part that was saved just before a crash
 
     @property
     def rows(self) -> int:
@@ -71,6 +76,7 @@ class Releases:
             if self.rows > self.recorded:
                 self._record()
             self.unfinished.saved.add(self.unsaved, recipe=recipe)
+            self.account.saved(self.unfinished.saved.rows)
             self.unsaved, self.people = NewTexts(), Counter()
         self.began = time.monotonic()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpbart.errors import BadTable, NotResumable
-from dpbart.files import whole_or_nothing
+from dpbart.files import OWN, whole_or_nothing
 
 _TEXT, _LABEL = "text", "label"
 _ENDING = ".arrow"
@@ -60,7 +60,7 @@ class SavedTexts:
         rows = self.rows + record.num_rows
         file = self._folder / f"{len(self._files) + 1:06}-{rows:012}{_ENDING}"
         try:
-            with whole_or_nothing(file) as partial, pa.ipc.new_file(partial, record.schema) as part:
+            with whole_or_nothing(file, mode=OWN) as partial, pa.ipc.new_file(partial, record.schema) as part:
                 part.write_batch(record)
         except BadTable as error:
             raise BadTable(

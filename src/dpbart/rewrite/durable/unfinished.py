@@ -7,27 +7,37 @@ guess. The folder is deleted once the output is written.
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import hashlib
 import hmac
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpbart.errors import BadTable, NotResumable
-from dpbart.files import digest_of, reason, sync_folder, visible_files, write_whole
+from dpbart.files import OWN, create, digest_of, sync_folder, visible_files, write_whole
+from dpbart.rewrite.durable.folder import (
+    MANIFEST,
+    NONCE,
+    REFUSED,
+    SECRET,
+    check_folder,
+    clear_folder,
+    folder_of,
+    identity,
+    locked,
+    make_folder,
+    one_line_errors,
+    remove_folder,
+)
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.tables.table import STANDARD
 
-FORMAT = 1
-INPUT = "the input"
-_MANIFEST, _SECRET, _LOCK, _REFUSED = "run.json", "secret", "lock", "refused"
+FORMAT = 2
+INPUT, LEDGER = "the input", "ledger"  # names of settings
 
 RunSettings = Mapping[str, object]
 Stamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
@@ -61,30 +71,28 @@ class UnfinishedRun:
         self.stamp = now
 
     @property
+    def nonces(self) -> tuple[str, ...]:
+        """The nonces that the ledger may have for this folder: the current one and, before it, an older one."""
+        return tuple((self.folder / NONCE).read_text().split())
+
+    def write_nonces(self, *nonces: str) -> None:
+        """Replace the nonces. When this returns, they survive a power cut."""
+        write_whole(self.folder / NONCE, "\n".join(nonces), mode=OWN)
+
+    @property
     def refused(self) -> int:
         """How many texts a budget has refused so far."""
-        file = self.folder / _REFUSED
-        return sum(map(int, file.read_text().split())) if file.is_file() else 0
+        file = self.folder / REFUSED
+        return int(file.read_text()) if file.is_file() else 0
 
     def refuse(self, texts: int) -> None:
         """Remember for the card how many texts were refused."""
-        with suppress(OSError), (self.folder / _REFUSED).open("a") as file:
-            file.write(f"{texts}\n")
+        with suppress(OSError):
+            write_whole(self.folder / REFUSED, f"{self.refused + texts}\n", mode=OWN)
 
     def remove(self) -> None:
         """Delete the folder. The manifest goes first: if this is interrupted, what is left is not a run."""
-        (self.folder / _MANIFEST).unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def folder_of(target: Path) -> Path:
-    """The folder of an output's unfinished run.
-
-    >>> folder_of(Path("private.csv")).name
-    '.private.csv.dpbart'
-    """
-    target = Path(os.path.realpath(target))
-    return target.with_name(f".{target.name}.dpbart")
+        remove_folder(self.folder)
 
 
 def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
@@ -94,9 +102,11 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
         BadTable: There is one, but the user asked neither to resume nor to overwrite it; or it is running now.
     """
     folder = folder_of(target)
-    if not (folder / _MANIFEST).is_file():
+    if os.path.lexists(folder):
+        check_folder(folder)
+    if not (folder / MANIFEST).is_file():
         return False
-    with _locked(folder, target):
+    with locked(folder, target):
         pass
     if not (resume or overwrite):
         saved = SavedTexts(folder).rows
@@ -139,77 +149,40 @@ def open_run(
             since then; or the folder cannot be written.
     """
     folder = folder_of(target)
-    with _one_line_errors(folder):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    with _locked(folder, target):
+    make_folder(folder)
+    with locked(folder, target):
         _check_no_other(folder, target, resume=resume, overwrite=overwrite)
         try:
-            with _one_line_errors(folder):
-                _clear_half_written(folder, target)
+            with one_line_errors(folder):
                 run, digest = (_checked if resume else _begin)(folder, source, settings, run)
             if stamp_of(source) != seen:
                 raise BadTable(f"{str(source)!r} has changed since it was checked. Run the same command again.")
         except BaseException:
             if not resume:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
             raise
         yield UnfinishedRun(folder, run, SavedTexts(folder), source, digest, seen)
 
 
 def _check_no_other(folder: Path, target: Path, *, resume: bool, overwrite: bool) -> None:
     """Refuse if another run has written this output between the plan and the lock: its work must not be lost."""
-    unfinished = (folder / _MANIFEST).is_file()
+    unfinished = (folder / MANIFEST).is_file()
     if not unfinished if resume else not overwrite and (unfinished or target.exists()):
         if not unfinished:
-            shutil.rmtree(folder, ignore_errors=True)  # just created by this run
+            remove_folder(folder)  # just created by this run
         raise BadTable(f"another run has written {str(target)!r} in the meantime. Check it, or name another output.")
-
-
-def _clear_half_written(folder: Path, target: Path) -> None:
-    """Delete partial outputs of a killed run. This run holds the lock, so nobody is writing one."""
-    name = Path(os.path.realpath(target)).name
-    for file in folder.parent.glob(f".{glob.escape(name)}.*.partial"):
-        shutil.rmtree(file) if file.is_dir() else file.unlink()
-
-
-@contextmanager
-def _one_line_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BadTable(f"{str(folder)!r} cannot be written: {reason(error)}. Nothing was released.") from None
-
-
-@contextmanager
-def _locked(folder: Path, target: Path) -> Iterator[None]:
-    with _one_line_errors(folder):
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A run that has just ended deletes its folder; then this lock would protect nothing.
-            held = (folder / _LOCK).exists() and os.path.samestat(os.fstat(handle), os.stat(folder / _LOCK))
-        except BlockingIOError:
-            held = False
-        if not held:
-            raise BadTable(f"another run is writing {str(target)!r}. Wait for it, or name another output.")
-        yield
-    finally:
-        os.close(handle)
 
 
 def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple[str, str]:
     """Clear the folder except for the lock, and start a new run. Returns its name and the input's digest."""
-    (folder / _MANIFEST).unlink(missing_ok=True)  # first: a manifest without all its parts would look resumable
-    for file in folder.iterdir():
-        if file.name != _LOCK:
-            file.unlink()
-    with open(os.open(folder / _SECRET, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+    clear_folder(folder)
+    with open(create(folder / SECRET, mode=OWN), "wb") as handle:
         handle.write(secrets.token_bytes(32))
         os.fsync(handle.fileno())
+    write_whole(folder / NONCE, secrets.token_hex(16), mode=OWN)
     digest = _digest(folder, source)
-    held = {"format": FORMAT, "run": run, "settings": {**settings, INPUT: digest}}
-    write_whole(folder / _MANIFEST, json.dumps(held, indent=2))
+    held = {"format": FORMAT, "run": run, "lock": identity(folder), "settings": {**settings, INPUT: digest}}
+    write_whole(folder / MANIFEST, json.dumps(held, indent=2), mode=OWN)
     sync_folder(folder.parent)
     return run, digest
 
@@ -217,13 +190,19 @@ def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple
 def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple[str, str]:
     """The existing run's name and its input's digest. Its input and settings must be unchanged."""
     try:
-        held = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        before, run, form = dict(held["settings"]), str(held["run"]), held["format"]
+        held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        before, run, form, lock = dict(held["settings"]), str(held["run"]), held["format"], held.get("lock")
         now = json.loads(json.dumps({**settings, INPUT: _digest(folder, source)}))
+        (folder / NONCE).read_text()
     except (ValueError, KeyError, TypeError, OSError):
         raise NotResumable(f"{str(folder)!r} is damaged. Start again with --overwrite.") from None
     if form != FORMAT:
         raise NotResumable(f"{str(folder)!r} was made by another version of dpbart. Start again with --overwrite.")
+    if settings.get(LEDGER) is None and lock != identity(folder):
+        raise NotResumable(
+            f"{str(folder)!r} is a copy of the folder of a run without a ledger, or was restored. Nobody knows which "
+            "of its texts were released since. Resume the original folder, or start again with --overwrite."
+        )
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if changed:
         # Settings may be shown with their values; the input has only a digest, which says nothing.
@@ -240,4 +219,4 @@ def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple
 def _digest(folder: Path, source: Path) -> str:
     if source == STANDARD:
         return "standard input"
-    return digest_of(source, hmac.new((folder / _SECRET).read_bytes(), digestmod=hashlib.sha256))
+    return digest_of(source, hmac.new((folder / SECRET).read_bytes(), digestmod=hashlib.sha256))

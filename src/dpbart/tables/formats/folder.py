@@ -24,6 +24,7 @@ class Folder(Format):
     """A folder with .txt files and nothing else. Hidden files are not read."""
 
     endings = ("/",)
+    named = True
     compressible = False
 
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:

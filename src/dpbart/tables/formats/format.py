@@ -113,6 +113,7 @@ class Format(Protocol):
     Attributes:
         endings: The file endings, in lower case. Messages call the format by the first one.
         typed: Whether every column has an Arrow type, and batches keep it.
+        named: Whether the file itself says the names of its columns. The first line of a file may be a row instead.
         further_keys: Whether a row may have keys that the first row lacks.
         texts_alone: Whether a file holds the texts and no other column.
         compressible: Whether a file may be compressed as a whole, and is text.
@@ -121,6 +122,7 @@ class Format(Protocol):
 
     endings: tuple[str, ...]
     typed: bool = False
+    named: bool = False
     further_keys: bool = False
     texts_alone: bool = False
     compressible: bool = True

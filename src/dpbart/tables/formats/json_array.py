@@ -27,7 +27,7 @@ class JsonArray(Format):
     """A file with one array of objects. The keys of the first object are the columns."""
 
     endings = (".json",)
-    further_keys = True
+    further_keys = named = True
 
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(spread(row, named)) for row in numbered(file, _rows(file))), None)

@@ -20,7 +20,7 @@ class JsonLines(Format):
     """A file with one object per line. The keys of the first row are the columns."""
 
     endings = (".jsonl", ".ndjson")
-    further_keys = True
+    further_keys = named = True
 
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(spread(row, named)) for row in numbered(file, _rows(file))), None)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
@@ -15,7 +16,7 @@ from dpbart.tables.batch import ArrowRows, Batch
 from dpbart.tables.file import File
 from dpbart.tables.formats.format import Draft, Format, Source
 from dpbart.tables.pandas_index import index_metadata
-from dpbart.tables.schema import FoundSchema
+from dpbart.tables.schema import FoundSchema, bare
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _BLOCK = 2**20  # bytes read at a time: a column of a row group can be larger than memory
@@ -27,7 +28,7 @@ class Parquet(Format):
     """A Parquet file. Batches keep its types; a text column with a dictionary becomes plain strings."""
 
     endings = (".parquet",)
-    typed = True
+    typed = named = True
     compressible = False
 
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
@@ -39,17 +40,19 @@ class Parquet(Format):
         if pa.types.is_dictionary(texts.type):
             plain = texts.with_type(texts.type.value_type)
             fields = structs.with_field(fields, structs.keys_of(schema, text_column), plain)
-        # Metadata of the file and its columns can describe the private rows, and no card lists it: leave it out.
-        return pa.schema([field.remove_metadata() for field in fields], metadata=index_metadata(schema))
+        # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
+        bared = [field.with_type(bare(field.type)).remove_metadata() for field in fields]
+        return pa.schema(bared, metadata=index_metadata(schema))
 
     def batches(self, file: File, *, text_column: str, size: int) -> Iterator[ArrowRows]:
+        schema = self.schema(file, text_column)
         done = 0
         records = _records(file, size)
         while True:
             try:
                 record = next(records)
                 record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
-                record = _with_plain_texts(record, text_column)
+                record = pa.RecordBatch.from_arrays(list(map(_as_type, record.columns, schema.types)), schema=schema)
             except StopIteration:
                 return
             except _UNREADABLE:
@@ -95,7 +98,8 @@ class _Sink:
 
     def _write_group(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, schema=self._schema))
+            table = pa.Table.from_batches(self._waiting, schema=self._schema)
+            self._writer.write_table(_with_used_categories(table))
         self._waiting = []
         self._rows = self._bytes = 0
 
@@ -115,10 +119,21 @@ def _records(file: File, size: int) -> Iterator[pa.RecordBatch]:
         yield from opened.iter_batches(batch_size=size, use_threads=False)
 
 
-def _with_plain_texts(record: pa.RecordBatch, text_column: str) -> pa.RecordBatch:
-    keys = structs.keys_of(record.schema, text_column)
-    texts, _ = structs.array_at(record, keys)
-    if not pa.types.is_dictionary(texts.type):
-        return record
-    field = structs.field_at(record.schema, text_column)
-    return structs.with_array(record, keys, texts.dictionary_decode(), field.with_type(texts.type.value_type))
+def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type.equals(kind, check_metadata=True) else array.cast(kind)
+
+
+def _with_used_categories(table: pa.Table) -> pa.Table:
+    """Leave out categories that no row has: they may come from rows that were filtered out before."""
+    table = table.unify_dictionaries()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field, _used_categories(table.column(place).combine_chunks()))
+    return table
+
+
+def _used_categories(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    used = pc.drop_null(pc.unique(array.indices))
+    used = used.take(pc.sort_indices(used))  # ordered categories stay in their order
+    indices = pc.index_in(array.indices, value_set=used).cast(array.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(used), ordered=array.type.ordered)

@@ -1,0 +1,1 @@
+"""What shuffling adds to a local guarantee: the central guarantee for those who see only the shuffled rows."""
