@@ -100,7 +100,7 @@ def test_new_texts_always_fit(tmp_path: Path) -> None:
         ([["id", "text"]], "has no rows. Give a file with at least one."),
         (
             [[SECRET, "b c"], ["a", "b"]],
-            "has no column 'text', and its first line does not look like names of columns.",
+            "has no column 'text', and its first line may be a private row instead of names.",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, check_card_place, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.saved import SavedTexts
@@ -282,7 +282,7 @@ def plan(request: Request, described: Described) -> Job:
     )
     # An output or card at the path of an unfinished run was written by that run, so it may be replaced.
     replaceable = request.overwrite or resuming
-    _check_card_place(request, overwrite=replaceable)
+    check_card_place(request, overwrite=replaceable)
     columns = _columns(request, table)
     writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
@@ -343,21 +343,3 @@ def _how_to_resume(done: int, rows: int | None, request: Request) -> str:
         return "Stopped. Standard input cannot be read again: nothing was written."
     of = "" if rows is None else f" of {rows:,}"
     return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."
-
-
-def _check_card_place(request: Request, *, overwrite: bool) -> None:
-    file = request.card_file
-    if file is None:
-        return
-    if file.suffix != ".json":
-        raise BadTable(
-            f"the card must be a .json file, got {str(file)!r}. "
-            "The pages for people are written next to it as .txt and .html."
-        )
-    if not file.parent.is_dir():
-        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Create it first.")
-    for part in (file, *pages_next_to(file)):
-        if part.resolve() in (request.source.resolve(), request.target.resolve()):
-            raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (os.path.lexists(part) and not overwrite):
-            raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")
