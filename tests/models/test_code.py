@@ -19,13 +19,16 @@ from dpbart import BadParameter, NotPrepared, Rewriter, Settings
 from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
+from dpbart.models.code.book import Book
 from dpbart.models.code.model import CodeModel
 from dpbart.models.code.sentence import SentenceEncoder
+from dpbart.models.code.tree import unit
 from dpbart.models.code.wording import SCALE, TextCoder, TextReader, to_edges, to_frequencies
 from dpbart.models.code.writer import Writer
 from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
 from tests.conftest import made_up_texts
+from tests.models.tiny_code import BOOK_BITS
 
 NASTY = [
     "",
@@ -39,37 +42,42 @@ NASTY = [
 ]
 
 
+def size_of(bits: int, gist_bits: int) -> CodeSize:
+    return CodeSize(bits, gist_bits, 1 << BOOK_BITS - bits if bits == gist_bits else 1)
+
+
 def load(bundle: Bundle, *, bits: int, gist_bits: int, replay_seed: int | None = None) -> tuple[CodeModel, CodeChannel]:
     """The model at one size of code, whatever its table says, and a channel that changes nothing."""
-    channel = CodeChannel(CodeSize(bits, gist_bits), NonPrivate())
+    channel = CodeChannel(size_of(bits, gist_bits), NonPrivate())
     entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
     return CODE.load(bundle, channel, length=bundle.facts.length, beams=None, entropy=entropy), channel
 
 
 def decode(model: CodeModel, channel: CodeChannel, codes: Sequence[int]) -> list[str]:
-    return model.decode(channel.send(codes, SystemEntropy()))
+    return model.decode(channel.send([(code,) for code in codes], SystemEntropy()))
 
 
 def test_a_text_is_rewritten_under_pure_epsilon(tiny_code: Bundle) -> None:
     done = Rewriter.load(str(tiny_code.folder), epsilon=10).rewrite(made_up_texts()[:7])
     assert len(done.texts) == 7
     assert (done.guarantee.epsilon, done.guarantee.delta) == (10, 0.0)
-    assert done.recipe.startswith("mech:response|eps:10|delta:0|bits:8|gist:8|len:12|tries:3|model:tiny-code@")
+    assert done.recipe.startswith("mech:response|eps:10|delta:0|bits:8|near:2|gist:8|len:12|endings:3|model:tiny-code@")
 
 
 def test_a_code_of_many_bits_brings_the_text_back(tiny_code: Bundle) -> None:
     """Coder and decoder agree: what was coded is what is read."""
     model, channel = load(tiny_code, bits=1024, gist_bits=8)
     texts = made_up_texts()[:9]
-    assert decode(model, channel, model.encode(texts)) == model.read(texts)
+    assert model.decode(channel.send(model.encode(texts), SystemEntropy())) == model.read(texts)
 
 
 @pytest.mark.parametrize(
-    ("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (12, 12), (9, 8), (20, 8), (25, 8), (140, 8), (40, 0)]
+    ("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (9, 9), (9, 8), (20, 8), (25, 8), (140, 8), (40, 0)]
 )
 def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
     model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
-    codes = [0, (1 << bits) - 1, *(secrets.randbelow(1 << bits) for _ in range(14))]
+    most = channel.size.near << bits
+    codes = [0, most - 1, *(secrets.randbelow(most) for _ in range(14))]
     texts = decode(model, channel, codes)
     assert len(texts) == 16
     assert all(isinstance(text, str) for text in texts)
@@ -79,7 +87,7 @@ def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> 
 def test_texts_of_every_length_take_the_same_shapes_and_steps(
     tiny_code: Bundle, bits: int, gist_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, _ = load(tiny_code, bits=bits, gist_bits=gist_bits)
+    model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
     shapes: list[tuple[str, tuple[int, ...]]] = []
     windows, step = SentenceEncoder.read_windows, Writer.step
 
@@ -96,8 +104,9 @@ def test_texts_of_every_length_take_the_same_shapes_and_steps(
     seen = []
     for text in NASTY:
         shapes.clear()
-        (code,) = model.encode([text])
-        assert 0 <= code < 1 << bits
+        (codes,) = model.encode([text])
+        assert len(codes) == channel.size.near
+        assert all(0 <= code < channel.size.near << bits for code in codes)
         seen.append(list(shapes))
     assert all(each == seen[0] for each in seen)
     assert seen[0][0] == ("windows", (32, 16))  # 512 tokens, always
@@ -121,16 +130,31 @@ def test_nothing_but_the_code_reaches_the_decoder(tiny_code: Bundle) -> None:
 
 
 def test_texts_of_equal_code_come_out_equally_often(tiny_code: Bundle) -> None:
+    """A text and the same text in other blanks have one code; so does a text that is read the same in 512 tokens."""
     model, _ = load(tiny_code, bits=1, gist_bits=1)
-    texts = made_up_texts()[:40]
-    codes = model.encode(texts)
-    first, same = next((a, b) for a in range(40) for b in range(a) if codes[a] == codes[b])
-    channel = CodeChannel(CodeSize(1, 1), Response(1.0, 2))
-    assert channel.send([codes[first]], ReplaySeed(3)).values == channel.send([codes[same]], ReplaySeed(3)).values
+    long = "an apple and nine keys " * 200
+    first, same = model.encode([long + "the nurse", long + "a child sold a boat"])
+    assert list(first) == list(same)
+    channel = CodeChannel(size_of(1, 1), Response(1.0, 2, 1 << BOOK_BITS - 1))
+    assert channel.send([first], ReplaySeed(3)).values == channel.send([same], ReplaySeed(3)).values
+
+
+def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
+    random = np.random.default_rng(2)
+    vectors = unit(random.normal(size=(64, 8)).astype(np.float32))
+    book = Book.of([[5, number % 7 + 5] for number in range(64)], vectors)
+    exact = np.argsort(-(vectors @ vectors.T), axis=1)
+    np.testing.assert_array_equal(book.nearest(vectors, 1)[:, 0], np.arange(64))
+    assert np.mean([len({*a} & {*b}) / 8 for a, b in zip(book.nearest(vectors, 8), exact[:, :8], strict=True)]) > 0.98
+    nothing = book.nearest(np.zeros((1, 8), np.float32), 16)  # an empty text
+    assert len(set(nothing[0].tolist())) == 16
+    assert [book.row(place) for place in (0, 63)] == [[5, 5], [5, 5]]
+    with pytest.raises(ValueError, match="power of two, got 63"):
+        Book.of([[5]] * 63, vectors[:63])
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
-    model, _ = load(tiny_code, bits=12, gist_bits=12)
+    model, _ = load(tiny_code, bits=9, gist_bits=9)
     rows = model.encoder.tokens(["an apple " * 200 + "nine keys " * 2000, "an apple " * 200 + "a song " * 2000])
     same = [row[:512] for row in rows]
     vectors = model.encoder.vectors([rows[0], same[0], rows[1]])
@@ -150,11 +174,13 @@ def test_the_size_follows_from_the_budget_by_the_table(tiny_code: Bundle) -> Non
     for epsilon, bits, gist in ((0.1, 1, 1), (0.5, 1, 1), (3.99, 1, 1), (10, 8, 8), (19, 8, 8), (99, 25, 8)):
         channel = Settings(str(tiny_code.folder), epsilon=epsilon).channel
         assert isinstance(channel, CodeChannel)
-        assert channel.size == CodeSize(bits, gist)
+        assert channel.size == size_of(bits, gist)
     assert Settings(str(tiny_code.folder), epsilon=10).described.reads == 512
     for rows in ((), ((2.0, 3, 3), (1.0, 2, 2)), ((1.0, 2, 2), (1.0, 3, 3))):
         with pytest.raises(BadParameter, match="epsilons ascending"):
-            CodeTable(rows)
+            CodeTable(rows, 15)
+    with pytest.raises(BadParameter, match="at most the 15 bits of the book"):
+        CodeTable(((20.0, 16, 16),), 15)
     with pytest.raises(BadParameter, match="from 1 to 1024 bits"):
         CodeSize(5, 6)
 
@@ -170,7 +196,7 @@ def test_what_does_not_fit_is_refused(tiny_code: Bundle, tmp_path: Path) -> None
         CODE.table(without)
 
 
-@pytest.mark.parametrize("missing", ["tree.leaves", "writer.order", "sentence.embed.weight"])
+@pytest.mark.parametrize("missing", ["tree.leaves", "book.ends", "writer.order", "sentence.embed.weight"])
 def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     from safetensors.torch import load_file, save_file
 

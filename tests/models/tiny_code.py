@@ -9,11 +9,13 @@ import torch
 from tokenizers import Tokenizer
 
 from dpbart.models.bundle import Bundle, ModelFacts
+from dpbart.models.code.book import Book
 from dpbart.models.code.model import Networks, save_code
 from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
 from dpbart.models.code.tree import GistTree, unit
 from dpbart.models.code.writer import Writer, WriterSizes
 
+BOOK_BITS = 9
 TABLE = [[0.5, 1, 1], [4.0, 5, 5], [10.0, 8, 8], [20.0, 25, 8], [100.0, 140, 8], [700.0, 1000, 8]]
 
 
@@ -32,13 +34,15 @@ def tiny_networks(tokenizer_file: Path) -> Networks:
             torch.nn.init.normal_(weight, std=0.3)
     random = np.random.default_rng(0)
     leaves = unit(random.normal(size=(256, 8)).astype(np.float32))
-    steps = 0.1 * random.normal(size=(16, 8)).astype(np.float32)
     refined = unit(random.normal(size=(2**5 - 2, 8)).astype(np.float32))
-    return Networks(tokenizer, sentence, GistTree(leaves, steps, refined), writer)
+    rows = [random.integers(5, size, random.integers(4, 11)).tolist() for _ in range(1 << BOOK_BITS)]
+    book = Book.of(rows, unit(random.normal(size=(len(rows), 8)).astype(np.float32)))
+    return Networks(tokenizer, sentence, GistTree(leaves, refined), writer, book)
 
 
 def make_tiny_code(tokenizer_file: Path, out: Path) -> Bundle:
     """A complete model directory."""
-    code = {"table": TABLE, "settings": {"batch": 4, "tries": 3, "top_k": 20, "sentences": 4, "whole": 20}}
+    settings = {"batch": 4, "endings": 3, "top_k": 20, "sentences": 4, "whole": 20}
+    code = {"table": TABLE, "book_bits": BOOK_BITS, "settings": settings}
     facts = ModelFacts(variant="code", length=12, width=16, code=code, corpora=({"name": "made up"},))
     return save_code(tiny_networks(tokenizer_file), facts, out)

@@ -16,8 +16,10 @@ from dpbart.models.code.model import Networks
 from dpbart.models.code.sentence import SentenceSizes
 from dpbart.models.code.tree import unit
 from dpbart.models.code.writer import BEGIN, CUT, END
-from dpbart.prepare.code import table
+from dpbart.prepare.code import book as book_module
+from dpbart.prepare.code import pieces, table
 from dpbart.prepare.code.bag import start_bag
+from dpbart.prepare.code.book import Scribe
 from dpbart.prepare.code.growing import TreeShape, make_tree
 from dpbart.prepare.code.muon import Muon
 from dpbart.prepare.code.packing import cut, pack, packed_loss, with_end
@@ -99,9 +101,9 @@ def test_vectors_of_public_text_are_those_of_the_product(tiny_code: Bundle, part
 
 
 def test_a_tree_is_as_deep_as_the_text_permits() -> None:
-    assert TreeShape.fitting(300_000, most=14) == TreeShape(14, 12, 11)
-    assert TreeShape.fitting(1000, most=14) == TreeShape(9, 8, 9)
-    assert TreeShape.fitting(2, most=14) == TreeShape(1, 0, 1)
+    assert TreeShape.fitting(300_000, most=14) == TreeShape(14, 12)
+    assert TreeShape.fitting(1000, most=14) == TreeShape(9, 8)
+    assert TreeShape.fitting(2, most=14) == TreeShape(1, 0)
 
 
 @pytest.mark.parametrize("texts", [5, 300])
@@ -109,11 +111,14 @@ def test_a_tree_has_the_shape_asked_for_even_with_little_text(
     tmp_path: Path, texts: int, random: np.random.Generator
 ) -> None:
     vectors = unit(random.normal(size=(texts, 6)).astype(np.float32))
-    shape = TreeShape(5, 3, 4)
+    shape = TreeShape(5, 3)
     tree = make_tree(vectors, shape, tmp_path / "tree.npz", seed=0)
-    assert TreeShape.of(tree) == shape
-    near = [(tree.vectors(tree.nearest(vectors, bits), bits) * vectors).sum(1).mean() for bits in (1, 3, 5, 9)]
+    assert tree.depth == 5
+    near = [(tree.vectors(tree.nearest(vectors, bits), bits) * vectors).sum(1).mean() for bits in (1, 3, 5)]
     assert near == sorted(near)
+    for depth in (1, 3):
+        np.testing.assert_allclose(tree.cut(4).level(depth), tree.level(depth), atol=1e-6)
+    assert (tree.cut(4).depth, tree.cut(9).depth) == (4, 5)
     again = make_tree(vectors[:1], shape, tmp_path / "tree.npz", seed=0)  # read, not grown
     np.testing.assert_array_equal(again.level(5), tree.level(5))
 
@@ -201,13 +206,45 @@ def test_the_rate_rises_stays_and_falls() -> None:
 def test_a_writer_learns_the_text_with_every_line_once_in_an_epoch(parts: Networks, text: PublicText) -> None:
     plan = WriterPlan(steps=40, rows=8, row_tokens=32, warmup=5)
     author = Author(parts.writer, parts.sentence, parts.tree, text, plan)
-    assert set(author.depths) == {0, 2, 4, 6, 7, 8, 12}  # those that the tree has
+    assert set(author.depths) == {0, 2, 4, 6, 7, 8}  # those that the tree has
     notes = [author.take_step(step, 40) for step in range(40)]
     bits = [float(note.split()[0]) for note in notes]
     assert bits[-1] < 0.75 * bits[0]
     author.taken = 0
     lines = {tuple(author._next_line().tolist()) for _ in range(len(text.lines))}
     assert len(lines) == len(text.lines)
+
+
+# -- book -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_book_is_written_leaf_by_leaf_and_not_twice(
+    parts: Networks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 16)
+    scribe = Scribe(parts.tokenizer, parts.sentence, parts.tree.cut(5), parts.writer)
+    book = scribe.write(tmp_path, seed=0)
+    assert book.bits == 6  # two texts for each of 32 leaves
+    assert all(4 <= len(book.row(place)) <= 12 for place in range(64))
+    (tmp_path / "0001.npy").unlink()  # as if stopped after the first piece
+    again = scribe.write(tmp_path, seed=0)
+    np.testing.assert_array_equal(again.tokens, book.tokens)
+    np.testing.assert_array_equal(again.coarse, book.coarse)
+    other = scribe.write(tmp_path / "other", seed=1)
+    assert not np.array_equal(other.tokens, book.tokens)
+
+
+def test_a_book_has_no_offensive_text_even_where_a_leaf_has_no_other(
+    parts: Networks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scribe = Scribe(parts.tokenizer, parts.sentence, parts.tree.cut(4), parts.writer)
+    first = scribe.write(tmp_path, seed=0)
+    unfit = {scribe._texts([first.row(place)])[0] for place in (0, 1)}
+    monkeypatch.setattr(book_module, "is_offensive", lambda text: text in unfit)
+    book = scribe.write(tmp_path, seed=0)  # the pieces are there already: nothing is sampled again
+    texts = scribe._texts([book.row(place) for place in range(32)])
+    assert not unfit & set(texts)
+    assert texts[2:] == scribe._texts([first.row(place) for place in range(2, 32)])
 
 
 # -- table ------------------------------------------------------------------------------------------------------------
@@ -227,21 +264,22 @@ def test_the_size_with_the_largest_gain_is_chosen() -> None:
     assert row.figures() == {"epsilon": 10.0, "kept": 0.956, "similarity": 0.291, "unrelated": 0.1}
 
 
-@pytest.mark.parametrize(("depth", "finest"), [(14, 25), (5, 9), (1, 2), (8, 16)])
-def test_every_budget_has_sizes_that_fit_the_tree(depth: int, finest: int) -> None:
+@pytest.mark.parametrize(("book_bits", "gist_bits"), [(15, 11), (6, 5), (2, 1), (9, 8)])
+def test_every_budget_has_sizes_that_fit_the_tree_and_the_book(book_bits: int, gist_bits: int) -> None:
     for epsilon in table.EPSILONS:
-        sizes = candidates(epsilon, depth=depth, finest=finest)
+        sizes = candidates(epsilon, book_bits=book_bits, gist_bits=gist_bits)
         assert sizes
-        assert all(size.gist_bits <= depth or size.gist_bits == finest for size in sizes)
-    assert CodeSize(25, 25) in candidates(20, depth=14, finest=25)
-    assert CodeSize(68, 11) in candidates(50, depth=14, finest=25)
+        assert all(size.gist_bits <= gist_bits for size in sizes if size.wording_bits)
+        assert all(size.near << size.bits == 1 << book_bits for size in sizes if not size.wording_bits)
+    assert CodeSize(9, 9, 64) in candidates(10, book_bits=15, gist_bits=11)
+    assert CodeSize(68, 11) in candidates(50, book_bits=15, gist_bits=11)
 
 
 def test_a_table_that_is_not_measured_fits_every_tree() -> None:
-    assert unmeasured(14).size(10) == CodeSize(11, 11)
-    assert unmeasured(14).size(50) == CodeSize(68, 11)
-    assert unmeasured(3).size(50) == CodeSize(68, 3)
-    assert isinstance(unmeasured(1), CodeTable)
+    assert unmeasured(15, gist_bits=11).size(10) == CodeSize(11, 11, 16)
+    assert unmeasured(15, gist_bits=11).size(50) == CodeSize(68, 8)
+    assert unmeasured(4, gist_bits=3).size(50) == CodeSize(68, 3)
+    assert isinstance(unmeasured(2, gist_bits=1), CodeTable)
 
 
 def test_what_was_measured_is_not_measured_again(

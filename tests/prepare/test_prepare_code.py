@@ -123,7 +123,7 @@ def test_a_model_from_scratch_rewrites_and_knows_what_it_was_made_from(made: Bun
     assert done["documents_kept"] == 340 // 6
     assert done["texts_in_tree"] == 340 + 340 // 6
     assert done["texts"] > 0
-    assert {"text", "teacher", "sentence", "tree", "pairs", "writer", "table"} == set(done["minutes_spent"])
+    assert {"text", "teacher", "sentence", "tree", "pairs", "writer", "book", "table"} == set(done["minutes_spent"])
     assert facts.figures["held_out_texts"] == 3
     assert -1 <= facts.figures["cosine_to_teacher"] <= 1
     assert [each["epsilon"] for each in facts.figures["at_epsilon"]] == [1.0, 20.0]
@@ -201,12 +201,14 @@ def test_a_tokenizer_of_another_kind_is_refused(
 # -- a domain ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_domain_changes_the_tree_alone(tiny_code: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
+def test_a_domain_changes_the_tree_and_the_book_alone(
+    tiny_code: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
+) -> None:
     adapted = adapt_code(tiny_code, Source(corpus), replace(PLAN, steps=0), tmp_path / "t", tmp_path / "mine")
     before, after = (load_file(each.folder / "model.safetensors") for each in (tiny_code, adapted))
     changed = {name for name in before if not before[name].equal(after[name])}
-    assert changed == {"tree.leaves", "tree.steps", "tree.refined"}
-    assert {name: each.shape for name, each in before.items()} == {name: each.shape for name, each in after.items()}
+    assert changed == {"tree.leaves", "tree.refined", "book.tokens", "book.ends", "book.coarse"}
+    assert all(before[name].shape == after[name].shape for name in ("tree.leaves", "book.ends", "book.coarse"))
     assert CODE.table(adapted) == CODE.table(tiny_code)
     made_from = adapted.facts.recipe["domain"]
     assert made_from["model"] == f"tiny-code@{tiny_code.fingerprint}"

@@ -43,7 +43,7 @@ class Counting(ReplaySeed):
         return super().words(count)
 
 
-def shares(response: Response, given: int) -> list[tuple[float, float]]:
+def shares(response: Response, given: tuple[int, ...]) -> list[tuple[float, float]]:
     """Bounds on the probability of each value that hold with probability 1 - DOUBT (Clopper and Pearson)."""
     drawn = Counter(response.privatize([given] * RUNS, SystemEntropy()).values)
     return [
@@ -51,26 +51,52 @@ def shares(response: Response, given: int) -> list[tuple[float, float]]:
             float(beta.ppf(DOUBT / 2, drawn[value], RUNS - drawn[value] + 1)) if drawn[value] else 0.0,
             float(beta.ppf(1 - DOUBT / 2, drawn[value] + 1, RUNS - drawn[value])),
         )
-        for value in range(response.options)
+        for value in range(response.options * response.near)
     ]
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 2), (2.0, 5), (2.0, 8)])
 def test_the_true_value_is_kept_with_the_stated_probability(epsilon: float, options: int) -> None:
     weight = math.exp(epsilon) + options - 1
-    for value, (low, high) in enumerate(shares(Response(epsilon, options), 1)):
+    for value, (low, high) in enumerate(shares(Response(epsilon, options), (1,))):
         assert low <= (math.exp(epsilon) if value == 1 else 1) / weight <= high
 
 
-def test_a_value_outside_the_set_becomes_a_uniform_one() -> None:
-    for given in (-1, 3, 1 << 80):
-        for low, high in shares(Response(3.0, 3), given):
-            assert low <= 1 / 3 <= high
+def test_no_value_becomes_a_uniform_one() -> None:
+    for low, high in shares(Response(3.0, 3), ()):
+        assert low <= 1 / 3 <= high
+
+
+@pytest.mark.parametrize("given", [(1, 4), (5, 0)])
+def test_each_value_of_a_set_is_e_to_the_epsilon_times_as_likely_as_any_other(given: tuple[int, ...]) -> None:
+    weight = 2 * (math.exp(1.5) + 3 - 1)
+    for value, (low, high) in enumerate(shares(Response(1.5, 3, near=2), given)):
+        assert low <= (math.exp(1.5) if value in given else 1) / weight <= high
+
+
+@pytest.mark.parametrize("given", [(1,), (1, 1), (1, 6), (-1, 2), (0, 1, 2)])
+def test_a_set_with_a_value_twice_or_outside_or_of_another_size_is_refused(given: tuple[int, ...]) -> None:
+    with pytest.raises(BadParameter, match="no value, or 2 different ones"):
+        Response(1.5, 3, near=2).privatize([(0, 1), given], SystemEntropy())
+
+
+@pytest.mark.parametrize("near", [2, 32])
+def test_sets_promise_what_single_values_promise(near: int) -> None:
+    alone, together = Response(10.0, 1 << 10).facts, Response(10.0, 1 << 10, near).facts
+    assert (together.guarantee, together.bits, together.right_of_two) == (
+        alone.guarantee,
+        alone.bits,
+        alone.right_of_two,
+    )
+    assert together.event == alone.event
+    assert together.lines[0][1] == f"10 bits for each text: one of {near * 1024:,} public texts, where the {near} " + (
+        "nearest count as meant"
+    )
 
 
 def audited_epsilon(response: Response) -> float:
     """A lower bound on the epsilon spent, from how often the output is 1 for inputs 1 and 0."""
-    return math.log(shares(response, 1)[1][0] / shares(response, 0)[1][1])
+    return math.log(shares(response, (1,))[1][0] / shares(response, (0,))[1][1])
 
 
 class Weak(Response):
@@ -123,7 +149,7 @@ def test_a_huge_epsilon_still_leaves_a_chance_of_another_value() -> None:
 
 @pytest.mark.parametrize("options", [2, 3, 5, 1 << 11, 1 << 64, 1 << 65, 1 << 1024])
 def test_replacement_values_are_uniform_over_the_whole_set(options: int) -> None:
-    drawn = Response(1.0, options)._uniform(4000, SystemEntropy())
+    drawn = Response._uniform(4000, options, SystemEntropy())
     assert all(0 <= value < options for value in drawn)
     below = sum(2 * value < options for value in drawn) / 4000  # a share of 1/2, or 2/3 of 3 and 3/5 of 5
     share = ((options + 1) // 2) / options
@@ -132,18 +158,18 @@ def test_replacement_values_are_uniform_over_the_whole_set(options: int) -> None
 
 def test_numbers_at_or_above_the_last_whole_multiple_are_rejected() -> None:
     script = Script(2**64 - 1, 2**64 - 1, 4, 0)  # little-endian: 2^128 - 1 is a multiple of 3, 2^128 is not
-    assert Response(1.0, 5)._uniform(1, script) == [4]
+    assert Response._uniform(1, 5, script) == [4]
     assert script.left == []
 
 
 def test_every_value_uses_the_same_number_of_words() -> None:
     """The number of random words does not reveal the value."""
     asked = []
-    for value in (0, 2047, -1, 1 << 90):
+    for given in ((0, 1), (2047, 4095), ()):
         entropy = Counting(3)
-        Response(10.0, 1 << 11).privatize([value] * 7, entropy)
+        Response(10.0, 1 << 11, near=2).privatize([given] * 7, entropy)
         asked.append(entropy.asked)
-    assert asked == [[7, 7]] * 4
+    assert asked == [[7, 7, 7]] * 3
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (4.0, 5), (10.0, 11), (50.0, 66), (100.0, 138), (200.0, 280)])

@@ -81,9 +81,9 @@ def code(
 ) -> None:
     """Make a code model (DP-BART-CODE), or adapt one to your domain.
 
-    With --teacher, every part is made from scratch: sentence encoder, tree of gists, writer, and the table of code
-    sizes. With --model, the tree is grown again over public text like yours, and with --steps or --minutes the writer
-    is trained further on it. Encoder, tokenizer and table stay.
+    With --teacher, every part is made from scratch: sentence encoder, tree of gists, writer, book, and the table of
+    code sizes. With --model, tree and book are made again over public text like yours, and with --steps or --minutes
+    the writer is trained further on it. Encoder, tokenizer and table stay.
 
     Lines with slurs, sexual or hateful words are left out. You can stop at any time; the same command resumes from the
     last checkpoint (OUT.training).

@@ -15,7 +15,6 @@ from dpbart.tables.table import Table
 
 POLICIES = "drop, public or randomize:EPSILON"
 _RANDOMIZE = "randomize:"
-_OUTSIDE = -1  # stands for a label that is not in the set
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,9 @@ class Labels:
         """New labels for a batch, or None if they are not randomised. A label outside the set becomes a random one."""
         if self.response is None:
             return None
-        numbers = {label: number for number, label in enumerate(self.labels)}
+        numbers = {label: (number,) for number, label in enumerate(self.labels)}
         private = self.response.privatize(
-            [numbers.get(_word(value), _OUTSIDE) for value in batch.column(self.column)], entropy
+            [numbers.get(_word(value), ()) for value in batch.column(self.column)], entropy
         )
         return [self.labels[number] for number in private.values]
 

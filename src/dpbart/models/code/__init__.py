@@ -40,8 +40,9 @@ class CodeFamily:
     def table(self, bundle: Bundle) -> CodeTable:
         """Which size a code has at each budget."""
         try:
-            rows = tuple((float(epsilon), int(bits), int(gist)) for epsilon, bits, gist in self._code(bundle)["table"])
-            return CodeTable(rows)
+            code = self._code(bundle)
+            rows = tuple((float(epsilon), int(bits), int(gist)) for epsilon, bits, gist in code["table"])
+            return CodeTable(rows, int(code["book_bits"]))
         except (KeyError, TypeError, ValueError) as error:
             raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
 
@@ -65,8 +66,9 @@ class CodeFamily:
             variant=bundle.facts.variant,
             length=length,
             decoding=(
-                f"by the code's wording, then greedily; from a gist alone {settings.tries} samples (temperature "
-                f"{settings.temperature:g}, top {settings.top_k}); the {settings.kept} nearest to the gist are kept"
+                "a text of the book; or by the code's wording, then greedily; after few bits of wording, the best of "
+                f"{settings.endings} sampled endings (temperature {settings.ending_temperature:g}, "
+                f"top {settings.top_k})"
             ),
             public_data=bundle.facts.corpora,
         )
@@ -81,9 +83,9 @@ class CodeFamily:
         return load_code(bundle.folder, line, channel.size, settings=self._settings(bundle, beams), entropy=entropy)
 
     def _settings(self, bundle: Bundle, beams: int | None) -> CodeSettings:
-        """The model's own settings; `beams` is the number of texts that are tried for a gist."""
+        """The model's own settings; `beams` is the number of endings that are tried."""
         settings = CodeSettings(**self._code(bundle).get("settings", {}))
-        return settings if beams is None else replace(settings, tries=beams)
+        return settings if beams is None else replace(settings, endings=beams)
 
     def _code(self, bundle: Bundle) -> dict[str, Any]:
         if bundle.facts.code is None:

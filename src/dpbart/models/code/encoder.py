@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 
+from dpbart.models.code.book import Book, Places
 from dpbart.models.code.sentence import SentenceEncoder, to_one_window, to_windows
 from dpbart.models.code.steps import Gists, Steps
 from dpbart.models.code.wording import TextCoder, to_edges, to_frequencies
@@ -33,21 +34,22 @@ class CodeEncoder:
 
     tokenizer: Tokenizer
     sentence: SentenceEncoder
+    book: Book
     steps: Steps
 
-    def encode(self, texts: Sequence[str]) -> list[int]:
-        """The code of each text: its gist, then as much of its wording as fits into the other bits."""
+    def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
+        """The nearest texts of the book; or one code: the gist, then as much wording as fits into the other bits."""
         rows, size, batch = self.tokens(texts), self.steps.size, self.steps.settings.batch
         vectors = self.vectors(rows)  # (texts, vector)
-        gists = self.steps.tree.nearest(vectors, size.gist_bits)  # (texts,)
         if not size.wording_bits:
-            return [int(gist) for gist in gists]
+            return self.book.nearest(vectors, size.near)  # (texts, near)
+        gists = self.steps.tree.nearest(vectors, size.gist_bits)  # (texts,)
         worded = self._typical_sentences(texts, rows, vectors)
         codes: list[int] = []
         for first in range(0, len(rows), batch):
             part = slice(first, first + batch)
             codes += self._wording(worded[part], gists[part])
-        return [int(gist) << size.wording_bits | code for gist, code in zip(gists, codes, strict=True)]
+        return [(int(gist) << size.wording_bits | code,) for gist, code in zip(gists, codes, strict=True)]
 
     def tokens(self, texts: Sequence[str]) -> Rows:
         """Ids without begin and end. A lone surrogate has no UTF-8 form and is replaced."""

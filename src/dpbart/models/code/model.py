@@ -18,6 +18,7 @@ from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code import CODE
+from dpbart.models.code.book import Book, Places
 from dpbart.models.code.decoder import CodeDecoder
 from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
@@ -25,6 +26,7 @@ from dpbart.models.code.settings import CodeSettings
 from dpbart.models.code.steps import Steps
 from dpbart.models.code.tree import GistTree
 from dpbart.models.code.writer import Writer, WriterSizes
+from dpbart.models.code.writing import Writing
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy
@@ -42,10 +44,10 @@ class CodeModel:
 
     @property
     def recipe(self) -> str:
-        return f"len:{self.line.length}|tries:{self.decoder.steps.settings.tries}|model:{self.line.identity}"
+        return f"len:{self.line.length}|endings:{self.decoder.steps.settings.endings}|model:{self.line.identity}"
 
-    def encode(self, texts: Sequence[str]) -> list[int]:
-        """The code of each text."""
+    def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
+        """The codes of each text that mean the same for it; see `CodeEncoder`."""
         return self.encoder.encode(texts)
 
     def read(self, texts: Sequence[str]) -> list[str]:
@@ -66,6 +68,7 @@ class Networks:
     sentence: SentenceEncoder
     tree: GistTree
     writer: Writer
+    book: Book
 
     @classmethod
     def load(cls, folder: Path) -> Networks:
@@ -76,14 +79,16 @@ class Networks:
         """
         try:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            tensors = {name: each.float() for name, each in load_file(folder / "model.safetensors").items()}
+            tensors = load_file(folder / "model.safetensors")
+            tensors = {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
             sentence = SentenceEncoder(chosen(SentenceSizes, config["sentence"]))
             writer = Writer(chosen(WriterSizes, config["writer"]))
             order = tensors.pop("writer.order").long()
             tensors |= {"writer.order": order, "writer.rank": torch.argsort(order)}
             sentence.load_state_dict(_below(tensors, "sentence."))
             writer.load_state_dict(_below(tensors, "writer."))
-            tree = GistTree(*(tensors[f"tree.{each}"].numpy() for each in ("leaves", "steps", "refined")))
+            tree = GistTree(*(tensors[f"tree.{each}"].numpy() for each in ("leaves", "refined")))
+            book = Book(*(tensors[f"book.{each}"].numpy() for each in ("tokens", "ends", "coarse")))
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise NotPrepared(f"the code model in '{folder}' cannot be loaded: {_short(error)}.") from error
@@ -91,7 +96,7 @@ class Networks:
             raise NotPrepared(f"the tokenizer in '{folder}' must fit its weights. They belong to different models.")
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return cls(tokenizer, sentence.eval(), tree, writer.eval())
+        return cls(tokenizer, sentence.eval(), tree, writer.eval(), book)
 
 
 def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
@@ -100,8 +105,10 @@ def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
         **{f"sentence.{name}": each for name, each in parts.sentence.state_dict().items()},
         **{f"writer.{name}": each for name, each in parts.writer.state_dict().items() if name != "rank"},
         **{f"tree.{name}": torch.from_numpy(each) for name, each in parts.tree.stored.items()},
+        **{f"book.{each.name}": torch.from_numpy(getattr(parts.book, each.name)) for each in fields(Book)},
     }
-    half = {name: (each.half() if each.is_floating_point() else each.int()) for name, each in tensors.items()}
+    tensors["writer.order"] = tensors["writer.order"].int()
+    half = {name: (each.half() if each.is_floating_point() else each) for name, each in tensors.items()}
     config = {
         "model_type": CODE.name,
         "d_model": parts.writer.sizes.width,
@@ -122,14 +129,20 @@ def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
 def load_code(folder: Path, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy) -> CodeModel:
     """The model of a directory, for codes of one size."""
     parts = Networks.load(folder)
-    if size.gist_bits not in parts.tree.depths:
+    if size.wording_bits and size.gist_bits > parts.tree.depth:
         raise NotPrepared(f"the tree of '{folder}' has no gist of {size.gist_bits} bits. It does not fit its table.")
+    if not size.wording_bits and size.near << size.bits != 1 << parts.book.bits:
+        raise NotPrepared(f"the book of '{folder}' has 2^{parts.book.bits} texts. It does not fit its table.")
+    return join_sides(parts, line, size, settings=settings, entropy=entropy)
+
+
+def join_sides(
+    parts: Networks, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy
+) -> CodeModel:
+    """Both sides of a model, from its parts."""
     steps = Steps(parts.writer, parts.tree, size, line.length, settings)
-    return CodeModel(
-        line,
-        CodeEncoder(parts.tokenizer, parts.sentence, steps),
-        CodeDecoder(parts.tokenizer, parts.sentence, steps, entropy),
-    )
+    encoder = CodeEncoder(parts.tokenizer, parts.sentence, parts.book, steps)
+    return CodeModel(line, encoder, CodeDecoder(parts.tokenizer, parts.book, Writing(steps, parts.sentence, entropy)))
 
 
 def chosen(kind: type[Sizes], values: dict[str, Any]) -> Sizes:

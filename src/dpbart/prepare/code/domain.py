@@ -10,6 +10,7 @@ from dpbart.errors import NotPrepared
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
 from dpbart.models.code.model import Networks, save_code
+from dpbart.prepare.code.book import KEPT, Scribe
 from dpbart.prepare.code.growing import TreeShape, make_tree
 from dpbart.prepare.code.minutes import Minutes
 from dpbart.prepare.code.parts import text_facts, train_writer, tree_vectors
@@ -28,7 +29,7 @@ def require_code(bundle: Bundle) -> None:
 
 
 def adapt_code(bundle: Bundle, source: Source, plan: WriterPlan, folder: Path, out: Path) -> Bundle:
-    """The same encoder, tokenizer and table, with a tree of the domain; the writer is trained for the plan's steps."""
+    """The same encoder, tokenizer and table; tree and book of the domain; the writer trained for the plan's steps."""
     require_code(bundle)
     settings = {**plan.held(), **source.provenance(), "model": bundle.fingerprint}
     hold_to_recipe(Accelerator(), folder, settings, source.all)
@@ -37,10 +38,15 @@ def adapt_code(bundle: Bundle, source: Source, plan: WriterPlan, folder: Path, o
         text = gather(source, parts.tokenizer, plan, folder)
     with minutes.of("tree"):
         vectors = tree_vectors(parts.sentence, text, plan, folder)
-        tree = make_tree(vectors, TreeShape.of(parts.tree), folder / "tree.npz", seed=plan.seed)
+        shape = TreeShape.of_depth(parts.book.bits + 1 - KEPT.bit_length())  # as many texts in the book: the table fits
+        tree = make_tree(vectors, shape, folder / "tree.npz", seed=plan.seed)
     done = {**settings, **text_facts(text, tree, len(vectors)), "model": f"{bundle.name}@{bundle.fingerprint}"}
     if plan.steps or plan.minutes is not None:
         made = train_writer(parts.writer, parts.sentence, tree, text, plan, folder, minutes)
         done |= made.facts()
+    with minutes.of("book"):
+        scribe = Scribe(parts.tokenizer, parts.sentence, tree, parts.writer)
+        book = scribe.write(folder / "book", seed=plan.seed)
     facts = trained_further(bundle.facts, source.all, {"domain": {**done, **minutes.facts()}})
-    return save_code(Networks(parts.tokenizer, parts.sentence, tree, parts.writer), facts, out)
+    gists = tree.cut(parts.tree.depth)
+    return save_code(Networks(parts.tokenizer, parts.sentence, gists, parts.writer, book), facts, out)

@@ -19,6 +19,7 @@ from dpbart.models.code.sentence import SentenceEncoder
 from dpbart.models.code.settings import CodeSettings
 from dpbart.models.code.writer import Writer, WriterSizes
 from dpbart.models.text import SPECIAL_TOKENS
+from dpbart.prepare.code.book import Scribe
 from dpbart.prepare.code.growing import TreeShape, make_tree
 from dpbart.prepare.code.loop import run
 from dpbart.prepare.code.minutes import Minutes
@@ -74,14 +75,20 @@ def make_code(
         tree = make_tree(vectors, shape, folder / "tree.npz", seed=recipe.seed)
     writer = _new_writer(text, recipe, sentence, folder, minutes)
     made = train_writer(writer, sentence, tree, text, recipe, folder, minutes)
-    parts = Networks(tokenizer, sentence, tree, made.writer)
+    with minutes.of("book"):
+        book = Scribe(tokenizer, sentence, tree, made.writer).write(folder / "book", seed=recipe.seed)
+    parts = Networks(tokenizer, sentence, tree.cut(recipe.gist_bits), made.writer, book)
     with minutes.of("table"):
         table, figures = _table(parts, made, school, held_out, folder)
     facts = ModelFacts(
         variant="code",
         length=recipe.length,
         width=recipe.writer_width,
-        code={"table": [list(row) for row in table.rows], "settings": asdict(CodeSettings())},
+        code={
+            "table": [list(row) for row in table.rows],
+            "book_bits": table.book_bits,
+            "settings": asdict(CodeSettings()),
+        },
         corpora=tuple(file.provenance() for file in source.all),
         recipe={"code": {**settings, **text_facts(text, tree, len(vectors)), **made.facts(), **minutes.facts()}},
         figures=figures,
@@ -94,7 +101,7 @@ def _table(
 ) -> tuple[CodeTable, dict[str, Any]]:
     """The table of sizes, and what was measured for it."""
     if not held_out:
-        return unmeasured(parts.tree.depth), {}
+        return unmeasured(parts.book.bits, gist_bits=parts.tree.depth), {}
     gauge = Gauge(
         parts,
         held_out,
@@ -104,7 +111,7 @@ def _table(
         model=f"writer of {made.steps} steps",
     )
     rows = measured_rows(gauge)
-    table = CodeTable(tuple((row.epsilon, row.size.bits, row.size.gist_bits) for row in rows))
+    table = CodeTable(tuple((row.epsilon, row.size.bits, row.size.gist_bits) for row in rows), parts.book.bits)
     return table, {
         "held_out_texts": len(held_out),
         "cosine_to_teacher": round(school.cosine(parts.sentence, list(held_out)), 3),

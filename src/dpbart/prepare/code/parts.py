@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dpbart.models.code.sentence import SentenceEncoder
 from dpbart.models.code.tree import Floats, GistTree
@@ -36,11 +37,12 @@ def tree_vectors(sentence: SentenceEncoder, text: PublicText, plan: WriterPlan, 
     draw = np.random.default_rng([plan.seed, 8])
     lines = draw.permutation(len(text.lines))[: plan.tree_texts].tolist()
 
-    def compute(part: range) -> Floats:
+    def compute(part: range) -> npt.NDArray[np.float16]:
         inside = [text.lines.row(lines[n]) if n < len(lines) else text.document(n - len(lines)) for n in part]
-        return vectors_of(sentence, inside)
+        return vectors_of(sentence, inside).astype(np.float16)
 
-    return in_pieces(len(lines) + len(text.sizes), compute, folder / "vectors", title="Vectors for the tree")
+    found = in_pieces(len(lines) + len(text.sizes), compute, folder / "vectors", title="Vectors for the tree")
+    return found.astype(np.float32)
 
 
 def train_writer(

@@ -58,11 +58,12 @@ class CodeRecipe(WriterPlan):
     sentence_width: int = 128
     writer_width: int = 256
     writer_layers: int = 3
-    depth: int = 14  # bits of the tree, at most; fewer where there is less text
+    depth: int = 14  # bits of the tree that the book is written from, at most; fewer where there is less text
+    gist_bits: int = 11  # of the tree that ships, at most
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "sentence_steps", "pair_steps", "taught", "writer_layers", "depth"):
+        for name in ("steps", "sentence_steps", "pair_steps", "taught", "writer_layers", "depth", "gist_bits"):
             if getattr(self, name) < 1:
                 raise BadParameter(f"{name} must be at least 1, got {getattr(self, name)}.")
         if self.sentence_width < self.vector:

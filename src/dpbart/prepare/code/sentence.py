@@ -37,8 +37,11 @@ class School:
         rows = [*text.lines.picked(lines), *text.sentences.picked(range(len(text.sentences)))]
         with minutes.of("teacher"):
             vectors = in_pieces(
-                len(rows), lambda part: self._taught(rows, part), self.folder / "teacher", title="Teacher"
-            )
+                len(rows),
+                lambda part: self._taught(rows, part).astype(np.float16),
+                self.folder / "teacher",
+                title="Teacher",
+            ).astype(np.float32)
             self._projection = projection(
                 vectors, praise_direction(self.teacher), stretch=recipe.stretch, width=recipe.vector
             )

@@ -23,13 +23,14 @@ from dpbart.models.code.model import Networks
 from dpbart.models.code.settings import CodeSettings
 from dpbart.models.code.steps import Steps
 from dpbart.models.code.tree import Floats
+from dpbart.models.code.writing import Writing
 from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 85, 100, 120, 150, 200)
 _ODDS = (3.0, 10.0, 30.0)  # of a kept code against all others together, near the best size: epsilon - 1
-_WORDED = (8, 11, 14)  # bits of a gist that wording may follow
+_WORDED = (0, 4, 6, 8, 11)  # bits of a gist that wording may follow
 
 ToVectors = Callable[[Sequence[str]], Floats]
 
@@ -61,22 +62,23 @@ class Row:
         }
 
 
-def candidates(epsilon: float, *, depth: int, finest: int) -> list[CodeSize]:
-    """Sizes worth trying at a budget: a gist alone as far as the tree goes, and wording after gists of several sizes.
+def candidates(epsilon: float, *, book_bits: int, gist_bits: int) -> list[CodeSize]:
+    """Sizes worth trying at a budget: the book as far as it goes, and wording after gists of several sizes.
 
     Args:
         epsilon: the budget.
-        depth: bits of the tree's leaves.
-        finest: bits of its finest gist.
+        book_bits: of the whole book.
+        gist_bits: of the tree's leaves.
 
-    >>> [(size.bits, size.gist_bits) for size in candidates(10, depth=14, finest=25)]
-    [(9, 9), (11, 11), (12, 12)]
+    >>> [(size.bits, size.gist_bits, size.near) for size in candidates(10, book_bits=15, gist_bits=11)]
+    [(9, 9, 64), (11, 11, 16), (12, 12, 8)]
     """
-    worded = {*(gist for gist in _WORDED if gist <= depth), depth, finest}
     sizes = []
     for bits in sorted({_bits_at(epsilon, odds) for odds in _ODDS}):
-        gists = {bits} if bits <= depth else {gist for gist in worded if gist <= bits}
-        sizes += [CodeSize(bits, gist) for gist in sorted(gists)]
+        if bits <= book_bits:
+            sizes.append(CodeSize(bits, bits, 1 << book_bits - bits))
+        else:
+            sizes += [CodeSize(bits, gist) for gist in sorted({min(gist, gist_bits) for gist in _WORDED})]
     return sizes
 
 
@@ -95,10 +97,11 @@ def choose(epsilon: float, sizes: Sequence[CodeSize], measure: Callable[[CodeSiz
     return max(rows, key=lambda row: row.similarity - row.unrelated)
 
 
-def unmeasured(depth: int) -> CodeTable:
-    """A table from epsilon alone: codes that are kept 10 times in 11, with a gist of at most 11 bits."""
+def unmeasured(book_bits: int, *, gist_bits: int) -> CodeTable:
+    """A table from epsilon alone: codes that are kept 10 times in 11, and wording after a gist of at most 8 bits."""
     sizes = ((float(epsilon), _bits_at(epsilon, 10.0)) for epsilon in EPSILONS)
-    return CodeTable(tuple((epsilon, bits, min(bits, 11, depth)) for epsilon, bits in sizes))
+    rows = ((epsilon, bits, bits if bits <= book_bits else min(8, gist_bits)) for epsilon, bits in sizes)
+    return CodeTable(tuple(rows), book_bits)
 
 
 class Gauge:
@@ -128,18 +131,19 @@ class Gauge:
     def _written(self, size: CodeSize) -> list[str]:
         parts, entropy = self.parts, ReplaySeed(0)  # public text: nothing to protect
         steps = Steps(parts.writer, parts.tree, size, self.length, CodeSettings())
-        codes = CodeEncoder(parts.tokenizer, parts.sentence, steps).encode(self.texts)
-        sent = CodeChannel(size, NonPrivate()).send(codes, entropy)
-        return CodeDecoder(parts.tokenizer, parts.sentence, steps, entropy).decode(sent)
+        codes = CodeEncoder(parts.tokenizer, parts.sentence, parts.book, steps).encode(self.texts)
+        draw = np.random.default_rng(0)
+        meant = [(draw.choice(np.array(each, object)),) for each in codes]  # any of the codes that mean the same
+        sent = CodeChannel(size, NonPrivate()).send(meant, entropy)
+        return CodeDecoder(parts.tokenizer, parts.book, Writing(steps, parts.sentence, entropy)).decode(sent)
 
 
 def measured_rows(gauge: Gauge) -> list[Row]:
     """A row for every budget, chosen on held-out text."""
-    tree, rows = gauge.parts.tree, []
+    parts, rows = gauge.parts, []
     with progress("Choosing code sizes", total=len(EPSILONS), unit="budgets") as bar:
         for epsilon in EPSILONS:
-            rows.append(
-                choose(float(epsilon), candidates(epsilon, depth=tree.depth, finest=tree.depths[-1]), gauge.measure)
-            )
+            sizes = candidates(epsilon, book_bits=parts.book.bits, gist_bits=parts.tree.depth)
+            rows.append(choose(float(epsilon), sizes, gauge.measure))
             bar.advance(1, note=f"epsilon {epsilon:g}: {rows[-1].size.bits} bits")
     return rows

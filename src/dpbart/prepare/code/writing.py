@@ -24,7 +24,7 @@ from dpbart.prepare.code.texts import PublicText
 from dpbart.prepare.code.vectors import vectors_of
 
 # How many bits a gist has in training, and how often; 0 for no gist. Depths that a tree lacks are left out.
-_DEPTHS = {0: 5, 2: 1.5, 4: 2, 6: 2.5, 7: 3, 8: 7, 9: 9, 10: 14, 11: 15, 12: 12, 13: 8, 14: 12, 25: 9}
+_DEPTHS = {0: 5, 2: 1.5, 4: 2, 6: 2.5, 7: 3, 8: 7, 9: 9, 10: 14, 11: 15, 12: 12, 13: 8, 14: 12}
 _TOKENS = 14  # of a text, typically
 _TIMED = 10  # steps from which the speed is known
 
@@ -42,7 +42,7 @@ class Author:
         others = [weight for weight in writer.parameters() if id(weight) not in taken]
         self.muon = Muon(matrices, rate=plan.matrix_rate)
         self.adam = torch.optim.AdamW(others, lr=plan.other_rate, betas=(0.85, 0.97), weight_decay=0.0, fused=True)
-        self.depths = {bits: share for bits, share in _DEPTHS.items() if bits in tree.depths}
+        self.depths = {bits: share for bits, share in _DEPTHS.items() if bits <= tree.depth}
         self.longest = writer.sizes.places - 2  # begin and end take a place each
         self.taken = 0  # lines so far
         self.seen = 0  # texts so far

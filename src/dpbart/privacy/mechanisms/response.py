@@ -3,8 +3,12 @@
 A value is kept with probability g = (e^epsilon - 1) / (e^epsilon + k - 1). Otherwise one of the k values is chosen
 uniformly, and that may be the true one. So the output is the true value with probability
 p = e^epsilon / (e^epsilon + k - 1), and each other value with q = 1 / (e^epsilon + k - 1) (Kairouz, Oh and Viswanath
-2014). A value outside the set becomes one of the k, uniformly. 1 / k lies between q and p, so no ratio of two of these
+2014). No value at all becomes one of the k, uniformly. 1 / k lies between q and p, so no ratio of two of these
 probabilities exceeds p / q = e^epsilon.
+
+The same holds for sets. There are n k values, and n of them, any n, mean the same for one text. If its set is kept, one
+of the n is chosen uniformly; otherwise one of all n k. So each value in the set has probability p / n, and each other
+value q / n, where p and q are those above. The ratio is e^epsilon again, whatever the sets are.
 
 g is not a binary fraction, so U < g is decided exactly with bits drawn as needed, as in `sampling`. Every value takes
 the same amount of work.
@@ -37,6 +41,7 @@ from dpbart.privacy.sampling import Entropy
 PROOF = "k-ary randomised response, Kairouz, Oh and Viswanath 2014; pure epsilon"
 MOST_OPTIONS = 1 << 1024
 SAMPLER = "integers compared with lazily drawn bits, exactly"
+Sets = Sequence[Sequence[int]] | npt.NDArray[np.int64]  # values of each text: rows of one length, or none
 _GUARD = 64  # bits of precision beyond those drawn; half of them count as uncertain
 _WORD = 64  # bits
 _ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
@@ -44,22 +49,26 @@ _ROUNDING = 1 + 1e-9  # tolerance for a card's figures, which were floats
 
 @dataclass(frozen=True)
 class Response:
-    """Randomised response over the whole numbers from 0 to options - 1.
+    """Randomised response over the whole numbers from 0 to options x near - 1.
 
     Attributes:
         epsilon: from 0.01 to 100,000.
         options: k, from 2 to 2^1024; public, and never taken from private data.
+        near: n, the number of values that mean the same for one text; public, and the same for every text.
     """
 
     name: ClassVar[str] = "response"
 
     epsilon: float
     options: int
+    near: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if not 2 <= self.options <= MOST_OPTIONS:
             raise BadParameter(f"options must be from 2 to 2^1024, got {self.options.bit_length()} bits.")
+        if self.near < 1:
+            raise BadParameter(f"near must be at least 1, got {self.near}.")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -68,7 +77,7 @@ class Response:
 
     @property
     def kept(self) -> float:
-        """p: the probability that a value is not changed."""
+        """p: the probability that the output means the same as the input."""
         return 1 / (1 + math.exp(min(700.0, math.log(self.options - 1) - self.epsilon)))
 
     @property
@@ -92,9 +101,9 @@ class Response:
             guarantee=self.guarantee,
             mechanism=self.name,
             proof=PROOF,
-            figures={"options_log2": size, "kept": self.kept},
+            figures={"options_log2": size, "near": self.near, "kept": self.kept},
             lines=(
-                ("Code", f"{size:.10g} bits for each text: one of 2^{size:.10g} codes"),
+                ("Code", f"{size:.10g} bits for each text: {self._code_in_words}"),
                 (
                     "Kept",
                     f"of 100 texts, about {of_100:.3g} come through as meant; the others come out as unrelated texts",
@@ -105,17 +114,39 @@ class Response:
             bits=self.bits,
             right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: any third value reveals nothing
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
-            recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}",
+            recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}|near:{self.near}",
         )
 
-    def privatize(self, values: Sequence[int], entropy: Entropy) -> Private[tuple[int, ...]]:
-        """A randomised value for each given one, sealed. Values inside and outside the set take the same path."""
-        kept, others = self._keeps(len(values), entropy), self._uniform(len(values), entropy)
+    @property
+    def _code_in_words(self) -> str:
+        if self.near == 1:
+            return f"one of 2^{math.log2(self.options):.10g} codes"
+        return f"one of {self.options * self.near:,} public texts, where the {self.near:,} nearest count as meant"
+
+    def privatize(self, meant: Sets, entropy: Entropy) -> Private[tuple[int, ...]]:
+        """A randomised value for each text, sealed.
+
+        Args:
+            meant: the values that mean the same for each text: `near` different ones, or none at all.
+            entropy: where random bits come from. Every text takes the same number of them.
+        """
+        for values in meant:
+            self._check(values)
+        kept = self._keeps(len(meant), entropy)
+        places = self._uniform(len(meant), self.near, entropy) if self.near > 1 else [0] * len(meant)
+        others = self._uniform(len(meant), self.options * self.near, entropy)
         drawn = tuple(
-            value if keep and 0 <= value < self.options else other
-            for value, keep, other in zip(values, kept.tolist(), others, strict=True)
+            int(values[place]) if keep and len(values) else other
+            for values, keep, place, other in zip(meant, kept.tolist(), places, others, strict=True)
         )
         return seal(drawn, self.facts if entropy.private else self.facts.replayed())
+
+    def _check(self, values: Sequence[int] | npt.NDArray[np.int64]) -> None:
+        """A value that stands twice in a set would be twice as likely as epsilon allows."""
+        different = {int(value) for value in values}
+        inside = not different or (min(different) >= 0 and max(different) < self.options * self.near)
+        if not inside or len(values) not in (0, self.near) or len(different) != len(values):
+            raise BadParameter(f"each text needs no value, or {self.near} different ones below options x near.")
 
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
@@ -170,17 +201,18 @@ class Response:
         low = int(context.floor(context.ldexp(kept * (1 - doubt), bits)))
         return low, int(context.floor(context.ldexp(kept * (1 + doubt), bits)))
 
-    def _uniform(self, count: int, entropy: Entropy) -> list[int]:
-        """Uniform values from 0 to options - 1."""
-        size = (self.options - 1).bit_length()
-        even = self.options & (self.options - 1) == 0
+    @staticmethod
+    def _uniform(count: int, most: int, entropy: Entropy) -> list[int]:
+        """Uniform whole numbers from 0 to most - 1."""
+        size = (most - 1).bit_length()
+        even = most & (most - 1) == 0
         words = -(-size // _WORD) + (0 if even else 1)  # one more word, so that rejections are rare
         whole = 1 << _WORD * words
-        whole -= whole % self.options
+        whole -= whole % most
         drawn: list[int] = []
         while len(drawn) < count:
-            # Numbers at or above the last whole multiple of k are rejected, so the rest is uniform.
+            # Numbers at or above the last whole multiple of `most` are rejected, so the rest is uniform.
             raw, step = entropy.words((count - len(drawn)) * words).tobytes(), 8 * words
             numbers = (int.from_bytes(raw[place : place + step], "little") for place in range(0, len(raw), step))
-            drawn += [number % self.options for number in numbers if number < whole]
+            drawn += [number % most for number in numbers if number < whole]
         return drawn
