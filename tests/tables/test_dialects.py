@@ -201,4 +201,4 @@ def test_an_index_that_is_dropped_is_forgotten(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "in.parquet")
     copy(tmp_path / "in.parquet", tmp_path / "out.parquet", drop=("patient",))
     assert list(pd.read_parquet(tmp_path / "out.parquet").columns) == ["text", "n"]
-    assert pq.read_schema(tmp_path / "out.parquet").metadata == {}
+    assert pq.read_schema(tmp_path / "out.parquet").metadata is None

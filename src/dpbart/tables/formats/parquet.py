@@ -63,7 +63,7 @@ class Parquet(Format):
 
     def draft(self, source: Source) -> Draft:
         if source.schema is not None:
-            schema = source.schema.with_metadata(index_metadata(source.schema))  # an index may have been dropped
+            schema = pa.schema(list(source.schema), metadata=index_metadata(source.schema))  # of columns that are left
             return Draft(partial(_Sink, schema=schema))
         found = FoundSchema(source.columns)
 
