@@ -29,12 +29,23 @@ class Digest(Protocol):
 
 
 def digest_of(file: Path, digest: Digest | None = None) -> str:
-    """The digest of a file in hexadecimal: SHA-256 unless another one is given."""
+    """The digest of a file in hexadecimal: SHA-256 unless another one is given.
+
+    That of a folder covers the name, the size and the content of each of its files, in the order of their names.
+    """
     digest = hashlib.sha256() if digest is None else digest
-    with file.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            digest.update(block)
+    for each in visible_files(file) if file.is_dir() else [file]:
+        if each is not file:
+            digest.update(b"%s\0%d\0" % (os.fsencode(each.name), each.stat().st_size))
+        with each.open("rb") as handle:
+            while block := handle.read(_BLOCK):
+                digest.update(block)
     return digest.hexdigest()
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """The files in a folder that are not hidden, in the order of their names."""
+    return sorted(each for each in folder.iterdir() if not each.name.startswith(".") and each.is_file())
 
 
 @contextmanager
@@ -125,6 +136,17 @@ def put_in_place(partial: Path, target: Path) -> None:
         os.fsync(written.fileno())  # otherwise a power cut could leave an empty file under the name
     os.replace(partial, target)
     sync_folder(target.parent)
+
+
+def put_folder_in_place(partial: Path, target: Path) -> None:
+    """Rename a folder, whose files are synced, to its final name. A folder of that name is replaced."""
+    sync_folder(partial)
+    old = _hidden(target)
+    if target.exists():
+        os.replace(target, old)
+    os.replace(partial, target)
+    sync_folder(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def remove(path: Path) -> None:

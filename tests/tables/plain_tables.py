@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
+from dpbart.tables.dialect import Dialect
 from dpbart.tables.table import open_table
 from dpbart.tables.writer import open_writer
 
@@ -53,13 +54,23 @@ def read_plainly(path: Path) -> list[list[object]]:
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
-def copy(source: Path, target: Path | str, *, drop: tuple[str, ...] = (), size: int = 2, shout: bool = False) -> None:
+def copy(
+    source: Path | str,
+    target: Path | str,
+    *,
+    drop: tuple[str, ...] = (),
+    size: int = 2,
+    shout: bool = False,
+    text_column: str = "text",
+    dialect: Dialect | None = None,
+) -> None:
     """Copy a table in the way that a job does."""
-    table = open_table(source)
+    table = open_table(source, text_column=text_column, named=drop, dialect=dialect)
     columns = tuple(column for column in table.columns if column not in drop)
     with open_writer(target, like=table, columns=columns) as writer:
         for batch in table.batches(size):
             writer.write(batch.with_texts([text.upper() if shout else text for text in batch.texts()]))
+        writer.finish()
 
 
 def names(place: Path) -> list[str]:

@@ -48,10 +48,26 @@ BAD = {
         f'id\ttext\n1\ta\n2\t"{SECRET}" b\n',
         "a quote left open, or one inside a field that is not doubled.",
     ),
-    "latin-1": ("a.csv", b"id,text\n1,a\n2,Mallory caf\xe9\n3,c\n", "it is not UTF-8. Save the file as UTF-8."),
-    "latin-1 lines": ("a.txt", b"1,a\n2,Mallory caf\xe9\n3,c\n", "it is not UTF-8. Save the file as UTF-8."),
-    "latin-1 JSON": ("a.jsonl", b'{"text": "a"}\n{"text": "Mallory \xe9"}', "it is not UTF-8. Save the file as UTF-8."),
-    "a NUL": ("a.csv", f"id,text\n1,a\n2,{SECRET}\0\n", "a NUL character. Save the file as UTF-8."),
+    "latin-1": (
+        "a.csv",
+        b"id,text\n1,a\n2,Mallory caf\xe9\n3,c\n",
+        "it is not UTF-8. Save the file as UTF-8, or pass --encoding NAME.",
+    ),
+    "latin-1 lines": (
+        "a.txt",
+        b"1,a\n2,Mallory caf\xe9\n3,c\n",
+        "it is not UTF-8. Save the file as UTF-8, or pass --encoding NAME.",
+    ),
+    "latin-1 JSON": (
+        "a.jsonl",
+        b'{"text": "a"}\n{"text": "Mallory \xe9"}',
+        "it is not UTF-8. Save the file as UTF-8, or pass --encoding NAME.",
+    ),
+    "a NUL": (
+        "a.csv",
+        f"id,text\n1,a\n2,{SECRET}\0\n",
+        "a NUL character. Save the file as UTF-8, or pass --encoding NAME.",
+    ),
     "no JSON": ("a.jsonl", f'{{"text": "a"}}\n{{"text": "{SECRET}"\n', "it is not JSON."),
     "JSON too deep": ("a.jsonl", f'{{"text": "a"}}\n{"[" * 200_000}{SECRET}\n', "it is not JSON."),
     "JSON of another kind": ("a.jsonl", f'{{"text": "a"}}\n["{SECRET}"]\n', "it is not a JSON object."),
@@ -97,9 +113,12 @@ def test_an_endless_field_is_refused_before_it_fills_the_memory(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"id,te\xe9xt\n1,a\n", "it is not UTF-8. Save the file as UTF-8"),
+        (b"id,te\xe9xt\n1,a\n", "it is not UTF-8. Save the file as UTF-8, or pass --encoding NAME"),
         (b"\n\nid,text\n1,a\n", "a blank line"),
-        ("id,text\n1,a\n".encode("utf-16"), "it is not UTF-8. Save the file as UTF-8"),
+        (
+            "id,text\n1,a\n".encode("utf-16-le"),
+            "a NUL character. Save the file as UTF-8, or pass --encoding NAME",
+        ),
     ],
 )
 def test_an_error_in_the_header_says_so(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -154,16 +173,16 @@ def test_a_column_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    assert refusal(written(tmp_path / "a.xlsx", SECRET)) == (
-        "the ending of 'a.xlsx' must be one of .csv, .tsv, .jsonl, .ndjson, .parquet, .txt, got '.xlsx'. "
-        "Convert it first."
+    assert refusal(written(tmp_path / "a.pdf", SECRET)) == (
+        "the ending of 'a.pdf' must be one of .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .xlsx, .txt, got '.pdf'. "
+        "Text files may be compressed (.gz, .bz2, .zst). Convert it first."
     )
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.csv") == "'a.csv' does not exist. Check the path."
     (tmp_path / "b.csv").mkdir()
-    assert refusal(tmp_path / "b.csv") == "'b.csv' is a directory. Name a file in it."
+    assert refusal(tmp_path / "b.csv") == "'b.csv' is a directory without .txt files. Name a file in it."
     os.mkfifo(tmp_path / "c.csv")
     assert refusal(tmp_path / "c.csv") == "'c.csv' is not a file. To read a pipe, pass -."
     assert refusal(written(tmp_path / "d.csv", "x") / "e.csv") == "'e.csv' cannot be read: Not a directory."

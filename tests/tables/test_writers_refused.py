@@ -46,7 +46,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_batch(tmp_path: Pa
     )
     (tmp_path / "folder.csv").mkdir()
     assert copy_refusal(source, tmp_path / "folder.csv") == "'folder.csv' is a directory. Name a file in it."
-    assert "must be one of .csv, .tsv," in copy_refusal(source, tmp_path / "out.xlsx")
+    assert "must be one of .csv, .tsv," in copy_refusal(source, tmp_path / "out.pdf")
     assert copy_refusal(source, tmp_path / ("o" * 250 + ".csv")).endswith(
         "cannot be written: File name too long. Nothing half-written was left behind."
     )

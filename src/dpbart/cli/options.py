@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import click
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 corpus_option = click.option(
     "--corpus",
@@ -29,6 +33,28 @@ workers_option = click.option(
 address_option = click.option(
     "--address", metavar="HOST:PORT", help="Head of a Ray cluster, or 'auto'; by default, start Ray on this machine."
 )
+
+
+def dialect_options(command: _Command) -> _Command:
+    """What the names and first bytes of files do not say about them."""
+    for option in (
+        click.option("--document", is_flag=True, help="Read a .txt file as one text instead of one text per line."),
+        click.option(
+            "--format",
+            metavar="NAME",
+            help="Format of standard input and output: csv, jsonl, parquet, csv.gz, ...; by default one text per line.",
+        ),
+        click.option(
+            "--encoding",
+            metavar="NAME",
+            help="utf-8, utf-16, cp1252 or latin-1; by default that of the byte order mark, or UTF-8.",
+        ),
+        click.option("--delimiter", metavar="CHAR", help="Delimiter of a CSV file; by default, its header shows it."),
+    ):
+        command = option(command)
+    return command
+
+
 texts_option = click.option("--texts", type=int, default=2000, show_default=True, help="Held-out texts to measure on.")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
-from dpbart.cli.options import address_option, engine_option, workers_option
+from dpbart.cli.options import address_option, dialect_options, engine_option, workers_option
 
 
 @click.command()
@@ -25,7 +25,12 @@ from dpbart.cli.options import address_option, engine_option, workers_option
     metavar="NAME",
     help="response, gaussian, laplace, or none (NOT PRIVATE); by default the model's own.",
 )
-@click.option("--text-column", default="text", show_default=True, help="Column with the texts.")
+@click.option(
+    "--text-column",
+    default="text",
+    show_default=True,
+    help="Column with the texts; in JSON and Parquet also inside an object, such as note.text.",
+)
 @click.option("--label-column", help="Column with the labels; requires --labels.")
 @click.option(
     "--labels",
@@ -55,6 +60,7 @@ from dpbart.cli.options import address_option, engine_option, workers_option
 @click.option("--length", type=int, help="Tokens to read and write per text; by default the model's own length.")
 @click.option("--beams", type=int, help="Width of the decoder's search; by default the model's own.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per batch.")
+@dialect_options
 @engine_option
 @workers_option
 @address_option
@@ -86,6 +92,10 @@ def rewrite(
     length: int | None,
     beams: int | None,
     batch_size: int,
+    delimiter: str | None,
+    encoding: str | None,
+    format: str | None,
+    document: bool,
     engine: str,
     workers: int | None,
     address: str | None,
@@ -97,19 +107,22 @@ def rewrite(
 ) -> None:
     """Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).
 
-    IN and OUT must end in .csv, .tsv, .jsonl, .parquet or .txt. Use "-" for standard input or output, with one text per
-    line. Other columns stay as they are.
+    IN and OUT must end in .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .txt. Text files may be compressed (.csv.gz,
+    .bz2, .zst). IN may be a folder of .txt files. Use "-" for standard input or output, with one text per line unless
+    --format is given. Other columns stay as they are.
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 50 --labels public --label-column stars
         dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
+        dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 500 --text-column note.text
         cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
     from dpbart.rewrite.job import rewrite_file
     from dpbart.rewrite.labels import read_label_set
     from dpbart.rewrite.request import Request
     from dpbart.rewrite.settings import Settings
+    from dpbart.tables.dialect import Dialect
 
     request = Request(
         source,
@@ -128,7 +141,10 @@ def rewrite(
         missing_person=missing_person,
         person_budget=person_budget,
         ledger=ledger,
+        dialect=Dialect(delimiter, encoding, format, document),
     )
+    if request.reading is not None:
+        click.echo(f"{source} is read as {request.reading}.", err=True)
     settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
     done = rewrite_file(request, settings, engine=engine, workers=workers, address=address)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)

@@ -17,7 +17,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, check_card_place, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.results import check_card_place, clear_half_written, remove_old_output
@@ -30,7 +30,8 @@ from dpbart.rewrite.joined import Joined, one_label_per_person
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
-from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.batch import Batch
+from dpbart.tables.formats.format import Visitor
 from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import STANDARD, Table, open_table
 from dpbart.tables.writer import Writer, plan_writer
@@ -52,6 +53,7 @@ class Job:
     account: Account
     documents: Mapping[str, int]  # per person, in the input
     seen: Stamp | None  # the stamp of the input when it was checked
+    visitors: Sequence[Visitor] = ()  # refuse rows; they have seen the whole input, unless it is standard input
     resuming: bool = False  # whether there is a run to resume
 
     def run(self, engine: Engine) -> Card:
@@ -67,19 +69,36 @@ class Job:
 
     def _run_to_stream(self, engine: Engine) -> Card:
         """Each batch is recorded and then written at once, so there is nothing to resume."""
-        source, done, recipe, began = self._source(), 0, "", time.monotonic()
         self.account.begin(mechanism=self.described.facts.mechanism, model=self.described.model.identity)
+        card = self._run_once(engine)
+        self.account.finish()
+        return card
+
+    def _run_once(self, engine: Engine) -> Card:
+        """Write each batch as soon as it is recorded. Standard input has no other way: it cannot be read again."""
+        source, done, recipe, began = self._source(), 0, "", time.monotonic()
+        labels, entropy = self.request.policy, self.described.entropy
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
             for batch, rewriting in engine.map(self._batches(source, done=0)):
                 texts = self._checked(rewriting)
                 self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
-                writer.write(batch.with_texts(texts))
+                released = batch.with_texts(texts)
+                new = None if labels is None else labels.randomized(batch, entropy)
+                if labels is not None and new is not None:
+                    released = labels.with_labels(released, new, self.table)
+                writer.write(released)
                 done, recipe = done + len(batch), rewriting.recipe
                 bar.advance(len(batch))
-        self.account.finish()
-        seconds, settings = time.monotonic() - began, run_settings(self)
-        run = run_facts(rewritten=done, seconds=seconds, settings=settings, output=None, engine=engine.name, refused=0)
-        return self._finished(rows=done, recipe=recipe, run=run)
+            seconds, output = time.monotonic() - began, writer.finish()
+            run = run_facts(
+                rewritten=done,
+                seconds=seconds,
+                settings=run_settings(self),
+                output=output,
+                engine=engine.name,
+                refused=0,
+            )
+            return self._finished(rows=done, recipe=recipe, run=run)
 
     def _run_to_file(self, engine: Engine) -> Card:
         with open_run(
@@ -99,16 +118,20 @@ class Job:
             clear_half_written(self.request)
             began, start = time.monotonic(), unfinished.saved.rows
             try:
-                job._rewrite_rows(engine, unfinished)
-                rewritten, seconds = unfinished.saved.rows - start, time.monotonic() - began
-                card = job._write_output(unfinished, engine.name, rewritten, seconds)
+                if self.request.source == STANDARD:
+                    card = job._run_once(engine)
+                else:
+                    job._rewrite_rows(engine, unfinished)
+                    rewritten, seconds = unfinished.saved.rows - start, time.monotonic() - began
+                    card = job._write_output(unfinished, engine.name, rewritten, seconds)
             except BaseException as error:
                 # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
                 # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
                 saved, known = SavedTexts(unfinished.folder).rows, account.progress()
-                if not (saved or (known and known.recorded)) or self.request.source == STANDARD:
+                once, kept = self.request.source == STANDARD, saved or (known and known.recorded)
+                if once or not kept:
                     unfinished.remove()
-                elif isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):  # while merging
+                if (once or kept) and isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
                     raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
                 raise
             account.finish()
@@ -149,6 +172,8 @@ class Job:
                 continue
             if self.rows is None:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
+                for see in self.visitors:
+                    see(batch)
             yield batch
 
     def _write_output(self, unfinished: UnfinishedRun, engine: str, rewritten: int, seconds: float) -> Card:
@@ -156,7 +181,7 @@ class Job:
         unfinished.check_input()
         new, labels = unfinished.saved.read(), self.request.policy
         with self.output as writer:
-            for batch in self._rows_again(unfinished):
+            for batch in self._source().batches(_WRITTEN_AT_ONCE):
                 texts, new_labels = zip(*islice(new, len(batch)), strict=True)
                 released = batch.with_texts(texts)
                 writer.write(released if labels is None else labels.with_labels(released, new_labels, self.table))
@@ -170,15 +195,6 @@ class Job:
                 refused=unfinished.refused,
             )
             return self._finished(rows=unfinished.saved.rows, recipe=unfinished.saved.recipe, run=run)
-
-    def _rows_again(self, unfinished: UnfinishedRun) -> Iterator[Batch]:
-        """The rows of the input, read again. Standard input has only texts, which are replaced, so it is not needed."""
-        if self.request.source != STANDARD:
-            yield from self._source().batches(_WRITTEN_AT_ONCE)
-            return
-        for first in range(1, unfinished.saved.rows + 1, _WRITTEN_AT_ONCE):
-            count = min(_WRITTEN_AT_ONCE, unfinished.saved.rows + 1 - first)
-            yield Rows(first, self.request.text_column, [{self.request.text_column: ""}] * count)
 
     def _finished(self, *, rows: int, recipe: str, run: RunFacts) -> Card:
         if rows == 0:
@@ -201,7 +217,7 @@ class Job:
         if not self.request.join_documents or people is None:
             return self.table
         others = tuple(column for column in self.columns if column != self.request.text_column)
-        typed = format_of(self.request.target).typed
+        typed = format_of(self.request.target, self.request.dialect).typed
         return Joined(self.table, people, self.documents, others, self.described.reads, typed)
 
 
@@ -275,7 +291,7 @@ def plan(request: Request, described: Described) -> Job:
         ledger=request.ledger,
         resuming=resuming,
     )
-    job = Job(request, described, table, columns, rows, writer, account, documents, seen, resuming)
+    job = Job(request, described, table, columns, rows, writer, account, documents, seen, visitors, resuming)
     try:
         check_card(job)
     except BaseException:
@@ -286,7 +302,9 @@ def plan(request: Request, described: Described) -> Job:
 
 def _open_table(request: Request) -> Table:
     """The input, with every column that the request names."""
-    table = open_table(request.source, text_column=request.text_column)
+    others = (request.label_column, request.person_column, request.id_column)
+    named = [column for column in others if column is not None]
+    table = open_table(request.source, text_column=request.text_column, named=named, dialect=request.dialect)
     if request.policy is not None:
         table.require(request.policy.column, option="--label-column")
         request.policy.check(table)

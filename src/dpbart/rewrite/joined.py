@@ -16,6 +16,7 @@ from dpbart.errors import BadTable
 from dpbart.rewrite.people import People
 from dpbart.tables.batch import Batch, Rows
 from dpbart.tables.formats.format import Visitor
+from dpbart.tables.paths import Row, only, with_value
 from dpbart.tables.table import Table
 
 PEOPLE_AT_ONCE = 50_000
@@ -31,7 +32,7 @@ class _Document:
     left: int  # texts still to come
     room: int  # characters still needed
     texts: list[str] = field(default_factory=list)
-    values: dict[str, object] = field(default_factory=dict)  # from the person's first row
+    values: Row = field(default_factory=dict)  # from the person's first row
 
     def add(self, text: str) -> None:
         self.left -= 1
@@ -82,7 +83,7 @@ class Joined:
             group = {one: _Document(self.texts[one], room) for one in self._order[start : start + PEOPLE_AT_ONCE]}
             self._fill(group)
             for each in group.values():
-                yield {**each.values, self.table.text_column: " ".join(each.texts)}
+                yield with_value(each.values, self.table.text_column, " ".join(each.texts))
 
     def _fill(self, group: Mapping[str, _Document]) -> None:
         """Read the file until all texts of the group have been found."""
@@ -90,16 +91,13 @@ class Joined:
         for batch in self.table.batches(_READ_AT_ONCE):
             if left == 0:
                 return
-            plain = None if self.typed else batch.as_rows()
-            values = {name: batch.column(name) for name in self.columns}
+            rows = batch.natives() if self.typed else batch.as_rows()
             for place, (person, text) in enumerate(zip(self.people.of(batch), batch.texts(), strict=True)):
                 document = group.get(person)
                 if document is None:
                     continue
                 if not document.texts:
-                    document.values = {
-                        name: values[name][place] if plain is None else plain[place][name] for name in self.columns
-                    }
+                    document.values = only(rows[place], (*self.columns, self.table.text_column))
                 document.add(text)
                 left -= 1
 

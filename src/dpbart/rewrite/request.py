@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpbart.errors import BadParameter
 from dpbart.rewrite.labels import POLICIES, Labels
 from dpbart.rewrite.people import BY_TEXT, People
+from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import find_format
 from dpbart.tables.table import STANDARD
 
@@ -32,6 +33,7 @@ class Request:
     missing_person: str = "refuse"
     person_budget: float | None = None  # epsilon
     ledger: Path | None = None
+    dialect: Dialect = field(default_factory=Dialect)  # what the names and first bytes of the files do not say
 
     def __post_init__(self) -> None:
         if (self.label_column is None) != (self.labels is None):
@@ -48,12 +50,29 @@ class Request:
                 "--resume needs files: standard input cannot be read again, and standard output cannot be continued. "
                 "Name an input and an output file."
             )
+        self._check_dialect()
         self._check_people()
+
+    def _check_dialect(self) -> None:
+        if self.dialect.format is not None and STANDARD not in (self.source, self.target):
+            raise BadParameter(
+                "--format is for standard input and output, and neither is used. The ending of a file says its format."
+            )
+        source = find_format(self.source, self.dialect)
+        if self.dialect.document and (source is None or not source.texts_alone):
+            raise BadParameter(
+                "--document is for .txt files and plain standard input. In any other input, a row is a text."
+            )
 
     def _check_people(self) -> None:
         people = self.people
         if self.person_column is not None and self.id_column is not None:
             raise BadParameter("either people or texts can be counted, not both. Pass --person-column or --id-column.")
+        if people is not None and self.source == STANDARD:
+            raise BadParameter(
+                f"{people.option} needs a file: people are counted before the first text is released, and standard "
+                "input can be read only once. Save the input to a file first."
+            )
         if people is None and (self.ledger is not None or self.person_budget is not None):
             raise BadParameter(
                 "a ledger or a person budget needs ids. Pass --person-column NAME or, if each text counts "
@@ -87,8 +106,14 @@ class Request:
     @property
     def texts_alone(self) -> bool:
         """Whether the output has only texts and no other columns."""
-        format = find_format(self.target)
+        format = find_format(self.target, self.dialect)
         return format is not None and format.texts_alone
+
+    @property
+    def reading(self) -> str | None:
+        """How the input is read, if users may expect something else."""
+        format = find_format(self.source, self.dialect)
+        return None if format is None else format.reading
 
     @property
     def card_file(self) -> Path | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpbart.errors import BadParameter, BadTable
-
-Row = Mapping[str, object]
+from dpbart.tables import paths, structs
+from dpbart.tables.paths import Row
 
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # CSV cannot hold the first, UTF-8 cannot hold the others
 _CANNOT_CONVERT = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -51,6 +51,10 @@ class Batch(Protocol):
     def as_rows(self) -> Sequence[Row]:
         """The rows as dicts of JSON values; dates and decimals are strings."""
 
+    def natives(self) -> Sequence[Row]:
+        """The rows as dicts of values that Arrow columns can hold."""
+        return self.as_rows()
+
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
         """The rows as Arrow columns, in the order of the schema."""
 
@@ -67,20 +71,26 @@ class Rows(Batch):
         return len(self.rows)
 
     def column(self, name: str) -> list[object]:
-        for number, row in enumerate(self.rows, start=self.first):
-            if name not in row:
-                raise BadTable(f"row {number} has no column {name!r}. Give every row one.")
-        return [row[name] for row in self.rows]
+        values: list[object] = []
+        for row in self.rows:
+            try:
+                values.append(paths.value_at(row, name))
+            except KeyError:
+                break
+        if len(values) < len(self.rows):
+            raise _no_column(self.first + len(values), name)
+        return values
 
     def with_column(self, name: str, values: Sequence[object]) -> Rows:
         _check_length(values, len(self))
         self.column(name)  # refuses a column that some row lacks, instead of adding it
-        return replace(self, rows=[{**row, name: value} for row, value in zip(self.rows, values, strict=True)])
+        pairs = zip(self.rows, values, strict=True)
+        return replace(self, rows=[paths.with_value(row, name, value) for row, value in pairs])
 
     def without(self, columns: Collection[str]) -> Rows:
         if not columns:
             return self
-        return replace(self, rows=[{k: v for k, v in row.items() if k not in columns} for row in self.rows])
+        return replace(self, rows=[paths.without(row, columns) for row in self.rows])
 
     def as_rows(self) -> Sequence[Row]:
         return self.rows
@@ -102,32 +112,38 @@ class ArrowRows(Batch):
         return int(self.record.num_rows)
 
     def column(self, name: str) -> list[object]:
-        values: list[object] = self.record.column(self._index(name)).to_pylist()
+        array, broken = structs.array_at(self.record, self._keys(name))
+        if broken is not None:
+            raise _no_column(self.first + broken.is_null().index(True).as_py(), name)
+        values: list[object] = array.to_pylist()
         return values
 
     def with_column(self, name: str, values: Sequence[object]) -> ArrowRows:
         _check_length(values, len(self))
-        index = self._index(name)
-        field = self.record.schema.field(index)
-        return replace(self, record=self.record.set_column(index, field, _array(values, field)))
+        keys, field = self._keys(name), structs.field_at(self.record.schema, name)
+        return replace(self, record=structs.with_array(self.record, keys, _array(values, field), field))
 
     def without(self, columns: Collection[str]) -> ArrowRows:
-        kept = [name for name in self.record.schema.names if name not in columns]
-        return replace(self, record=self.record.select(kept))
+        return replace(self, record=structs.without_arrays(self.record, columns)) if columns else self
 
     def as_rows(self) -> Sequence[Row]:
         names = self.record.schema.names
         columns = [_plain(array).to_pylist() for array in self.record.columns]
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
+    def natives(self) -> Sequence[Row]:
+        rows: list[Row] = self.record.to_pylist()
+        return rows
+
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
         return self.record.select(schema.names)
 
-    def _index(self, name: str) -> int:
-        index = int(self.record.schema.get_field_index(name))
-        if index < 0:
-            raise BadTable(f"row {self.first} has no column {name!r}. Give every row one.")
-        return index
+    def _keys(self, name: str) -> list[str]:
+        try:
+            structs.field_at(self.record.schema, name)
+        except KeyError:
+            raise _no_column(self.first, name) from None
+        return structs.keys_of(self.record.schema, name)
 
 
 def as_cell(value: object) -> str:
@@ -197,6 +213,10 @@ def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
     except _CANNOT_CONVERT:  # Arrow's message quotes the private value: keep it out, also as context
         message = f"values of column {field.name!r} must fit its type {field.type}. Convert them first."
     raise BadParameter(message)
+
+
+def _no_column(row: int, name: str) -> BadTable:
+    return BadTable(f"row {row} has no column {name!r}. Give every row one.")
 
 
 def _check_length(values: Sequence[object], rows: int) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpbart.errors import BadTable
 from dpbart.tables.batch import Batch
+from dpbart.tables.structs import field_at
 
 _EXACT = 2**53  # a float holds every integer up to this one
 _LONG = 2**63
@@ -80,7 +81,7 @@ def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> l
     """
     if schema is None:
         return _numbers(labels) or list(labels)
-    kind = schema.field(column).type
+    kind = field_at(schema, column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if holds_texts(kind):
         return list(labels)

@@ -1,7 +1,7 @@
 """Tables of texts, read as a stream.
 
-The ending of a file selects its format; "-" is standard input, one text per line. A file is never held in memory as a
-whole, so it may be larger than memory. Errors are one line and give the row number.
+The ending of a file selects its format; "-" is standard input, by default one text per line. A file is never held in
+memory as a whole, so it may be larger than memory. Errors are one line and give the row number.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +18,15 @@ import pyarrow as pa
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import reason
 from dpbart.tables.batch import Batch
+from dpbart.tables.dialect import Dialect
+from dpbart.tables.file import File
 from dpbart.tables.formats.format import TEXT, Format, Visitor
-from dpbart.tables.formats.registry import STANDARD as STANDARD
-from dpbart.tables.formats.registry import format_of
+from dpbart.tables.formats.lines import numbered
+from dpbart.tables.formats.registry import codec_of, format_of
 from dpbart.tables.schema import holds_texts, values_of
+from dpbart.tables.standard import STANDARD as STANDARD
+from dpbart.tables.standard import StandardInput
+from dpbart.tables.structs import field_at
 
 _VISITED_AT_ONCE = 1024  # rows
 _COLUMNS_SHOWN = 20
@@ -85,15 +91,21 @@ _USUAL_NAMES = frozenset(
 class Table:
     """A file of texts, or standard input. Make one with `open_table`."""
 
-    path: Path
+    file: File
     format: Format
     columns: tuple[str, ...]
     text_column: str
+    dialect: Dialect
+
+    @property
+    def path(self) -> Path:
+        """The file, or "-"."""
+        return self.file.path
 
     @property
     def name(self) -> str:
         """The table's name in messages."""
-        return "standard input" if self.path == STANDARD else repr(str(self.path))
+        return self.file.name
 
     def require(self, column: str, *, option: str) -> None:
         """Refuse a column that the table lacks.
@@ -126,7 +138,12 @@ class Table:
 
     def schema(self) -> pa.Schema | None:
         """The Arrow types of the columns; None if only the rows show them."""
-        return self.format.schema(self.path, self.text_column)
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> pa.Schema | None:
+        # Once: the beginning of standard input cannot be read again during a run.
+        return self.format.schema(self.file, self.text_column)
 
     def values(self, labels: Sequence[str], column: str) -> list[object]:
         """Labels as the values of a column. Refuses labels that do not fit its type."""
@@ -158,34 +175,51 @@ class Table:
         """
         if size < 1:
             raise BadParameter(f"size must be 1 or more, got {size}.")
-        return self.format.batches(self.path, text_column=self.text_column, size=size)
+        if self.file.standard is not None:
+            self.file.standard.for_good()
+        return self.format.batches(self.file, text_column=self.text_column, size=size)
 
 
-def open_table(path: Path | str, *, text_column: str = TEXT) -> Table:
+def open_table(
+    path: Path | str, *, text_column: str = TEXT, named: Sequence[str] = (), dialect: Dialect | None = None
+) -> Table:
     """Open a table: find its format and its columns, and make sure that it has a row.
 
     Args:
-        path: A file, or "-" for standard input, where bytes that are not UTF-8 become U+FFFD.
-        text_column: The column with the texts. Plain text and standard input have only one, "text".
+        path: A file, a folder of .txt files, or "-" for standard input. In plain text on standard input, bytes that are
+            not UTF-8 become U+FFFD.
+        text_column: The column with the texts. Plain text has only one, "text". In JSON and Parquet, "note.text" is
+            the key "text" of the object "note".
+        named: Other columns that the caller needs. They too may be inside objects.
+        dialect: What the name and the first bytes of the file do not say.
 
     Raises:
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
-    path = Path(path)
+    path, dialect = Path(path), dialect or Dialect()
     if path != STANDARD:
         _check_file(path)
-    format = format_of(path)
-    empty = path != STANDARD and path.stat().st_size == 0
-    columns = None if empty else format.columns(path)
+    format = format_of(path, dialect)
+    file = _file(path, format, dialect)
+    empty = path.is_file() and path.stat().st_size == 0
+    columns = None if empty else format.columns(file, (text_column, *named))
     if columns is None:
-        raise _no_rows(path)
-    table = Table(path, format, columns, text_column)
+        raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
+    table = Table(file, format, columns, text_column, dialect)
     _check_unique(table)
     table.require(text_column, option="--text-column")
     _check_text_type(table)
     if path != STANDARD and next(table.batches(1), None) is None:
-        raise _no_rows(path)
+        raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
     return table
+
+
+def _file(path: Path, format: Format, dialect: Dialect) -> File:
+    standard = StandardInput() if path == STANDARD else None
+    file = File(path, codec_of(path, dialect), dialect.encoding, dialect.delimiter, standard)
+    # Plain lines on standard input are not read before the run begins: somebody may be typing them.
+    look = format.compressible and (standard is None or dialect.format is not None)
+    return next(numbered(file, (each.detected() for each in [file]), place="at its beginning")) if look else file
 
 
 def _check_file(path: Path) -> None:
@@ -193,10 +227,9 @@ def _check_file(path: Path) -> None:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             path.open("rb").close()
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
             return
-        problem = (
-            "is a directory. Name a file in it." if stat.S_ISDIR(mode) else "is not a file. To read a pipe, pass -."
-        )
+        problem = "is not a file. To read a pipe, pass -."
     except FileNotFoundError:
         problem = "does not exist. Check the path."
     except PermissionError:
@@ -204,10 +237,6 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         problem = f"cannot be read: {reason(error)}."
     raise BadTable(f"{str(path)!r} {problem}")
-
-
-def _no_rows(path: Path) -> BadTable:
-    return BadTable(f"{str(path)!r} has no rows. Give a file with at least one.")
 
 
 def _check_unique(table: Table) -> None:
@@ -228,7 +257,7 @@ def _is_name(column: str) -> bool:
 
 def _check_text_type(table: Table) -> None:
     schema = table.schema()
-    kind = None if schema is None else schema.field(table.text_column).type
+    kind = None if schema is None else field_at(schema, table.text_column).type
     if kind is not None and not holds_texts(kind):
         raise BadTable(
             f"column {table.text_column!r} of {table.name} must hold strings, got {kind}. "

@@ -7,21 +7,27 @@ error the hidden file is deleted and the target is unchanged. No half-written fi
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import create, digest_of, partial_of, put_in_place, reason
+from dpbart.files import create, digest_of, partial_of, put_folder_in_place, put_in_place, reason
 from dpbart.tables.batch import Batch
-from dpbart.tables.formats.format import Sink, Source, Visitor
-from dpbart.tables.formats.registry import format_of
-from dpbart.tables.table import STANDARD, Table
+from dpbart.tables.compression import compressor
+from dpbart.tables.file import File
+from dpbart.tables.formats.format import Format, Sink, Source, Visitor
+from dpbart.tables.formats.registry import codec_of, format_of
+from dpbart.tables.standard import STANDARD
+from dpbart.tables.structs import without_fields
+from dpbart.tables.table import Table
 
 
 class Writer(Protocol):
@@ -50,10 +56,11 @@ def plan_writer(
 
     Pass the visitors to `Table.visit`, together with your own. They refuse every row that the format cannot hold (JSON
     keys that differ, a NUL), so nothing is written before all rows are known to be good. Standard output gets only the
-    texts, one per line, and is flushed after each batch. The caller handles a broken pipe.
+    texts, one per line, unless the dialect names another format. It is flushed after each batch. The caller handles a
+    broken pipe.
 
     Args:
-        path: A file, or "-" for standard output.
+        path: A file, "-" for standard output, or a new folder if the input is a folder.
         like: The table that the batches come from.
         columns: The columns to write, including the text column. They keep the order of the table.
         overwrite: Whether an existing file may be replaced.
@@ -64,26 +71,58 @@ def plan_writer(
     """
     path, dropped = Path(path), frozenset(like.columns) - frozenset(columns)
     _check_columns(columns, like)
-    format = format_of(path)
+    format = format_of(path, like.dialect)
     if path != STANDARD:
         _check_target(path, like, overwrite)
-    draft = format.draft(_source(like, dropped, format.endings[0]))
+    draft = format.draft(_source(like, dropped, format))
+    if draft.needs_all and like.path == STANDARD:
+        raise BadTable(
+            f"{format.endings[0]} needs the types of all rows before the first is written, and standard input can be "
+            f"read only once. Write a {like.format.endings[0]} file, or save the input to a file first."
+        )
     see = draft.see  # with empty texts: those of the input are never written
     visitors = [] if see is None else [lambda batch: see(batch.with_texts([""] * len(batch)).without(dropped))]
-    if path == STANDARD:
-        return nullcontext(_StreamWriter(draft.sink(sys.stdout.buffer))), visitors
-    return _written(path, draft.sink, dropped), visitors
+    if draft.folder is not None:
+        return _written_folder(path, draft.folder, dropped), visitors
+    codec = codec_of(path, like.dialect)
+    make = draft.sink if codec is None else partial(_CompressedSink, make=draft.sink, codec=codec)
+    return _streamed(make, dropped) if path == STANDARD else _written(path, make, dropped), visitors
+
+
+class _CompressedSink:
+    """Compresses what another sink writes."""
+
+    def __init__(self, handle: BinaryIO, *, make: Callable[[BinaryIO], Sink], codec: str) -> None:
+        self._compressor = compressor(handle, codec)
+        self._sink = make(self._compressor)
+
+    def write(self, batch: Batch) -> None:
+        self._sink.write(batch)
+
+    def close(self) -> None:
+        if not self._compressor.closed:
+            self._sink.close()
+            self._compressor.close()
 
 
 @dataclass(frozen=True)
 class _StreamWriter:
     sink: Sink
+    handle: BinaryIO
+    dropped: frozenset[str]
 
     def write(self, batch: Batch) -> None:
-        self.sink.write(batch)
+        self.sink.write(batch.without(self.dropped))
+        self.handle.flush()
 
     def finish(self) -> None:
-        return None
+        self.sink.close()
+        self.handle.flush()
+
+
+@contextmanager
+def _streamed(make: Callable[[BinaryIO], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
+    yield _StreamWriter(make(sys.stdout.buffer), sys.stdout.buffer, dropped)
 
 
 @dataclass(frozen=True)
@@ -106,6 +145,22 @@ class _FileWriter:
             return digest_of(self.partial_file)
 
 
+@dataclass(frozen=True)
+class _FolderWriter:
+    path: Path
+    partial_folder: Path
+    sink: Sink
+    dropped: frozenset[str]
+
+    def write(self, batch: Batch) -> None:
+        with _one_line(self.path):
+            self.sink.write(batch.without(self.dropped))
+
+    def finish(self) -> str:
+        with _one_line(self.path):
+            return digest_of(self.partial_folder)
+
+
 @contextmanager
 def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
     target, partial_file = partial_of(path)
@@ -122,6 +177,18 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
             sink.close()
             handle.close()
             put_in_place(partial_file, target)  # before a job deletes the texts that it was written from
+
+
+@contextmanager
+def _written_folder(path: Path, make: Callable[[Path], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
+    target, partial_folder = partial_of(path)
+    with ExitStack() as cleanup:
+        with _one_line(path):
+            partial_folder.mkdir()
+        cleanup.callback(shutil.rmtree, partial_folder, ignore_errors=True)
+        yield _FolderWriter(path, partial_folder, make(partial_folder), dropped)
+        with _one_line(path):
+            put_folder_in_place(partial_folder, target)
 
 
 def _quietly(close: Callable[[], None]) -> None:
@@ -141,11 +208,22 @@ def _one_line(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _source(like: Table, dropped: Collection[str], target: str) -> Source:
+def _source(like: Table, dropped: Collection[str], format: Format) -> Source:
+    """The rows to write, in the dialect of the input as far as the format of the output is the same."""
     kept, schema = tuple(column for column in like.columns if column not in dropped), like.schema()
-    types = None if schema is None else pa.schema([schema.field(column) for column in kept])
-    plain = schema is not None and not like.format.typed
-    return Source(like.name, like.format.endings[0], target, kept, types, plain)
+    delimiter = like.format.delimiter(like.file)
+    if format.endings != like.format.endings:
+        delimiter = like.dialect.delimiter if delimiter is None else None
+    return Source(
+        like.name,
+        like.format.endings[0],
+        format.endings[0],
+        kept,
+        None if schema is None else pa.schema(without_fields(list(schema), dropped), metadata=schema.metadata),
+        plain=schema is not None and not like.format.typed,
+        encoding=like.file.encoding or "utf-8",
+        delimiter=delimiter,
+    )
 
 
 def _check_columns(columns: Collection[str], like: Table) -> None:
@@ -157,16 +235,22 @@ def _check_columns(columns: Collection[str], like: Table) -> None:
 
 
 def _check_target(path: Path, like: Table, overwrite: bool) -> None:
-    folder = Path(os.path.realpath(path)).parent
-    if not folder.is_dir():
+    real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
         raise BadTable(
             f"{str(path)!r} cannot be written: its folder {str(path.parent)!r} does not exist. Make it first."
         )
+    if like.path.is_dir() and Path(os.path.realpath(like.path)) in real.parents:
+        raise BadTable(f"{str(path)!r} is inside the input. Name an output in another folder.")
     if not path.exists():
         return
-    if path.is_dir():
-        raise BadTable(f"{str(path)!r} is a directory. Name a file in it.")
     if like.path != STANDARD and path.samefile(like.path):
         raise BadTable(f"{str(path)!r} is both input and output. Name another output.")
+    if path.is_dir() and not like.path.is_dir():
+        raise BadTable(f"{str(path)!r} is a directory. Name a file in it.")
+    if path.is_dir() and not any(path.iterdir()):
+        return
     if not overwrite:
         raise BadTable(f"{str(path)!r} exists already. Pass --overwrite to replace it, or name another file.")
+    if path.is_dir():
+        next(like.format.batches(File(path), text_column=like.text_column, size=1))  # refuses to delete other files

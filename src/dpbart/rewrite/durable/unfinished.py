@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbart.errors import BadTable, NotResumable
-from dpbart.files import OWN, create, digest_of, sync_folder, write_whole
+from dpbart.files import OWN, create, digest_of, sync_folder, visible_files, write_whole
 from dpbart.rewrite.durable.folder import (
     MANIFEST,
     NONCE,
@@ -118,12 +118,14 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
 
 
 def stamp_of(source: Path) -> Stamp | None:
-    """A stamp that changes when the file changes, without reading it; None for standard input or a missing file."""
+    """A stamp that changes when the file or a file of the folder changes; None for standard input or a missing file."""
+    if source == STANDARD:
+        return None
     try:
-        held = None if source == STANDARD else source.stat()
+        held = [each.stat() for each in (source, *(visible_files(source) if source.is_dir() else ()))]
     except OSError:
         return None
-    return None if held is None else (held.st_dev, held.st_ino, held.st_size, held.st_mtime_ns)
+    return tuple(part for each in held for part in (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns))
 
 
 @contextmanager

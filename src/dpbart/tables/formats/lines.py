@@ -1,39 +1,59 @@
-"""Lines of a UTF-8 file, and rows made from them.
+"""Lines of a text file, and rows made from them.
 
-A reader raises `Fault` with a reason. `row_batches` turns it into a BadTable with the file and the row number. Rows
-are private, so no reason may quote one.
+A reader raises `Fault` with a reason. `numbered` turns it into a BadTable with the file and the row number. Rows are
+private, so no reason may quote one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TypeVar
 
 from dpbart.errors import BadTable
 from dpbart.files import reason
 from dpbart.tables.batch import Rows, is_unicode
+from dpbart.tables.encoding import shown
+from dpbart.tables.faults import Fault
+from dpbart.tables.file import File
 
-_Blankable = TypeVar("_Blankable", str, list[str])
+LONGEST_LINE = 2**27  # characters; a small compressed file can hold a line that is larger than memory
+
+_Blankable = TypeVar("_Blankable", str, list[str], list[object])
 _Item = TypeVar("_Item")
 
 
-class Fault(Exception):
-    """Why the next row cannot be read. Caught by `numbered`."""
-
-
-def lines(path: Path, newline: str) -> Iterator[str]:
+def lines(file: File, newline: str) -> Iterator[str]:
     """The lines of a file with their ends; `newline` is as in `open`. A byte order mark is skipped."""
-    # surrogateescape defers a bad byte to the check below, which meets it in its own row. A strict decoder works in
-    # blocks, and would raise some rows too early.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline=newline) as handle:
-        for line in handle:
-            if not is_unicode(line):
-                raise Fault("it is not UTF-8. Save the file as UTF-8")
-            if "\0" in line:
-                raise Fault("a NUL character. Save the file as UTF-8")
+    with file.open_text(newline=newline) as handle:
+        while line := handle.readline(LONGEST_LINE + 1):
+            check_text(line, file)
+            if len(line) > LONGEST_LINE:
+                raise Fault(f"a line longer than {LONGEST_LINE} characters")
             yield line
+
+
+def check_text(text: str, file: File) -> None:
+    """Refuse bytes that are not in the encoding of their file, and NUL."""
+    if not is_unicode(text):
+        raise Fault(f"it is not {shown(file.encoding or 'utf-8')}. Save the file as UTF-8, or pass --encoding NAME")
+    if "\0" in text:
+        raise Fault("a NUL character. Save the file as UTF-8, or pass --encoding NAME")
+
+
+def whole_text(file: File) -> str:
+    """The text of a file, without the end of its last line."""
+    with file.open_text(newline="") as handle:
+        text = handle.read(LONGEST_LINE + 1)
+    check_text(text, file)
+    if len(text) > LONGEST_LINE:
+        raise Fault(f"a text longer than {LONGEST_LINE} characters")
+    return without_end(text)
+
+
+def without_end(line: str) -> str:
+    """A line without its line feed or carriage return and line feed."""
+    return line.removesuffix("\n").removesuffix("\r")
 
 
 def up_to_blank_end(rows: Iterator[_Blankable]) -> Iterator[_Blankable]:
@@ -47,7 +67,7 @@ def up_to_blank_end(rows: Iterator[_Blankable]) -> Iterator[_Blankable]:
             yield row
 
 
-def numbered(path: Path, rows: Iterator[_Item], place: str = "at row {}") -> Iterator[_Item]:
+def numbered(file: File, rows: Iterator[_Item], place: str = "at row {}") -> Iterator[_Item]:
     """Pass rows on, and say which one cannot be read.
 
     Raises:
@@ -60,10 +80,10 @@ def numbered(path: Path, rows: Iterator[_Item], place: str = "at row {}") -> Ite
         except StopIteration:
             return
         except Fault as fault:
-            problem = f"{str(path)!r} is broken {place.format(number + 1)}: {fault}."
+            problem = f"{file.name} is broken {place.format(number + 1)}: {fault}."
             break
         except OSError as error:
-            problem = f"{str(path)!r} cannot be read: {reason(error)}."
+            problem = f"{file.name} cannot be read: {reason(error)}."
             break
         number += 1
         yield row

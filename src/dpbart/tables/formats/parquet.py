@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -12,8 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
+from dpbart.tables import structs
 from dpbart.tables.batch import ArrowRows, Batch
+from dpbart.tables.file import File
 from dpbart.tables.formats.format import Draft, Format, Source
+from dpbart.tables.pandas_index import index_metadata
 from dpbart.tables.schema import FoundSchema, bare
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
@@ -27,23 +29,25 @@ class Parquet(Format):
 
     endings = (".parquet",)
     typed = named = True
+    compressible = False
 
-    def columns(self, path: Path) -> tuple[str, ...]:
-        return tuple(_file_schema(path).names)
+    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
+        return tuple(structs.spread(list(_file_schema(file)), named))
 
-    def schema(self, path: Path, text_column: str) -> pa.Schema:
-        schema = _file_schema(path)
-        index = schema.get_field_index(text_column)
-        kind = schema.field(index).type
-        if pa.types.is_dictionary(kind):
-            schema = schema.set(index, schema.field(index).with_type(kind.value_type))
+    def schema(self, file: File, text_column: str) -> pa.Schema:
+        schema = _file_schema(file)
+        texts, fields = structs.field_at(schema, text_column), list(schema)
+        if pa.types.is_dictionary(texts.type):
+            plain = texts.with_type(texts.type.value_type)
+            fields = structs.with_field(fields, structs.keys_of(schema, text_column), plain)
         # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
-        return pa.schema([field.with_type(bare(field.type)).remove_metadata() for field in schema])
+        bared = [field.with_type(bare(field.type)).remove_metadata() for field in fields]
+        return pa.schema(bared, metadata=index_metadata(schema))
 
-    def batches(self, path: Path, *, text_column: str, size: int) -> Iterator[ArrowRows]:
-        schema = self.schema(path, text_column)
+    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[ArrowRows]:
+        schema = self.schema(file, text_column)
         done = 0
-        records = _records(path, size)
+        records = _records(file, size)
         while True:
             try:
                 record = next(records)
@@ -55,11 +59,12 @@ class Parquet(Format):
                 break
             yield ArrowRows(first=done + 1, text_column=text_column, record=record)
             done += record.num_rows
-        raise BadTable(f"{str(path)!r} is broken after row {done}: the rows there cannot be decoded.")
+        raise BadTable(f"{file.name} is broken after row {done}: the rows there cannot be decoded.")
 
     def draft(self, source: Source) -> Draft:
         if source.schema is not None:
-            return Draft(partial(_Sink, schema=source.schema))
+            schema = pa.schema(list(source.schema), metadata=index_metadata(source.schema))  # of columns that are left
+            return Draft(partial(_Sink, schema=schema))
         found = FoundSchema(source.columns)
 
         def see(batch: Batch) -> None:
@@ -67,7 +72,7 @@ class Parquet(Format):
                 source.cells(row, number)  # refuses what a column cannot hold
             found.see(batch)
 
-        return Draft(lambda handle: _Sink(handle, found.schema()), see)
+        return Draft(lambda handle: _Sink(handle, found.schema()), see, needs_all=True)
 
 
 class _Sink:
@@ -99,19 +104,19 @@ class _Sink:
         self._rows = self._bytes = 0
 
 
-def _file_schema(path: Path) -> pa.Schema:
+def _file_schema(file: File) -> pa.Schema:
     try:
-        with pq.ParquetFile(path) as file:
-            return file.schema_arrow
+        with pq.ParquetFile(file.seekable()) as opened:
+            return opened.schema_arrow
     except _UNREADABLE:
-        problem = f"{str(path)!r} is not a whole Parquet file. Write or copy it again."
+        problem = f"{file.name} is not a whole Parquet file. Write or copy it again."
     raise BadTable(problem)  # outside the handler: Arrow's own message may quote the file
 
 
-def _records(path: Path, size: int) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path, buffer_size=_BLOCK, page_checksum_verification=True) as file:
+def _records(file: File, size: int) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(file.seekable(), buffer_size=_BLOCK, page_checksum_verification=True) as opened:
         # One thread: the model needs the others.
-        yield from file.iter_batches(batch_size=size, use_threads=False)
+        yield from opened.iter_batches(batch_size=size, use_threads=False)
 
 
 def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

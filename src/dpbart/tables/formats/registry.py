@@ -1,44 +1,81 @@
-"""All table formats. The ending of a file selects its format; "-" is standard input or output."""
+"""All table formats. The ending of a file selects its format; the user says that of standard input and output."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from dpbart.errors import BadTable
+from dpbart.errors import BadParameter, BadTable
+from dpbart.tables.compression import CODECS
+from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.delimited import Delimited
+from dpbart.tables.formats.excel import Excel
+from dpbart.tables.formats.folder import Folder
 from dpbart.tables.formats.format import Format
+from dpbart.tables.formats.json_array import JsonArray
 from dpbart.tables.formats.json_lines import JsonLines
 from dpbart.tables.formats.parquet import Parquet
-from dpbart.tables.formats.plain_text import PlainText, StandardStream
+from dpbart.tables.formats.plain_text import Document, PlainText, StandardStream
+from dpbart.tables.standard import STANDARD
 
-STANDARD = Path("-")
 FORMATS: tuple[Format, ...] = (
-    Delimited(".csv", ","),
+    Delimited(".csv", ",;\t|"),
     Delimited(".tsv", "\t"),
     JsonLines(),
+    JsonArray(),
     Parquet(),
+    Excel(),
     PlainText(),
 )
+_PLAIN = Dialect()
 
 
-def find_format(path: Path) -> Format | None:
-    """The format of a file or of "-"; None if the ending is unknown."""
-    if path == STANDARD:
-        return StandardStream()
-    return next((format for format in FORMATS if path.suffix.lower() in format.endings), None)
+def find_format(path: Path, dialect: Dialect = _PLAIN) -> Format | None:
+    """The format of a file, of a folder or of "-"; None if the ending is unknown."""
+    name, codec = _name(path, dialect)
+    if path != STANDARD and (path.is_dir() or not (name.suffix or path.exists())):
+        return Folder()
+    found = next((format for format in FORMATS if name.suffix.lower() in format.endings), None)
+    if not isinstance(found, PlainText):
+        return None if found is not None and codec is not None and not found.compressible else found
+    if dialect.document:
+        return Document()
+    return StandardStream() if path == STANDARD else found
 
 
-def format_of(path: Path) -> Format:
-    """The format of a file or of "-".
+def codec_of(path: Path, dialect: Dialect = _PLAIN) -> str | None:
+    """Arrow's name of the compression of a file or of "-"; None if it is not compressed.
+
+    >>> codec_of(Path("notes.csv.gz")), codec_of(Path("notes.csv"))
+    ('gzip', None)
+    """
+    return _name(path, dialect)[1]
+
+
+def format_of(path: Path, dialect: Dialect = _PLAIN) -> Format:
+    """The format of a file, of a folder or of "-".
 
     >>> format_of(Path("reviews.CSV")).endings
     ('.csv',)
 
     Raises:
         BadTable: If the ending is unknown.
+        BadParameter: If the format that the user gives is unknown.
     """
-    format = find_format(path)
-    if format is None:
-        endings = ", ".join(ending for each in FORMATS for ending in each.endings)
-        raise BadTable(f"the ending of {str(path)!r} must be one of {endings}, got {path.suffix!r}. Convert it first.")
-    return format
+    format = find_format(path, dialect)
+    if format is not None:
+        return format
+    endings = [ending for each in FORMATS for ending in each.endings]
+    if path == STANDARD:
+        names = ", ".join(ending.removeprefix(".") for ending in endings)
+        raise BadParameter(f"--format must be one of {names}, got {dialect.format!r}. Text may be compressed: csv.gz.")
+    raise BadTable(
+        f"the ending of {str(path)!r} must be one of {', '.join(endings)}, got {path.suffix!r}. "
+        f"Text files may be compressed ({', '.join(CODECS)}). Convert it first."
+    )
+
+
+def _name(path: Path, dialect: Dialect) -> tuple[Path, str | None]:
+    """A name whose ending is that of the format, and the compression that the whole name shows."""
+    name = Path(f"-.{dialect.format or 'txt'}") if path == STANDARD else path
+    codec = CODECS.get(name.suffix.lower())
+    return (name, None) if codec is None else (name.with_suffix(""), codec)

@@ -1,0 +1,57 @@
+"""JSON objects as rows, for every format that is made of them."""
+
+from __future__ import annotations
+
+import json
+
+from dpbart.tables.batch import is_unicode
+from dpbart.tables.faults import Fault
+from dpbart.tables.paths import Row, value_at
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        raise Fault("a key that appears twice")
+    if not all(is_unicode(key) for key in row):
+        raise Fault("half a surrogate pair in a key")
+    return row
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if number in (float("inf"), float("-inf")):
+        raise Fault("a number too large to keep")
+    return number
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite)
+_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
+
+
+def checked(row: dict[str, object], text_column: str) -> dict[str, object]:
+    """A row, if it has a text or null in its text column."""
+    try:
+        text = value_at(row, text_column)
+    except KeyError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise Fault(f"it has no column {text_column!r}")
+    if isinstance(text, str):
+        if not is_unicode(text):
+            raise Fault(f"half a surrogate pair in column {text_column!r}")
+    elif text is not None:
+        raise Fault(f"column {text_column!r} must be a string or null, got {_NAMES[type(text)]}")
+    return row
+
+
+def encoded(row: Row) -> str:
+    """A row as JSON. Half a surrogate pair and characters that an encoding lacks are escaped when it is written."""
+    return json.dumps(row, ensure_ascii=False)
+
+
+def without_mark(encoding: str) -> str:
+    """The encoding of a JSON file, which has no UTF-8 byte order mark (RFC 8259, section 8.1)."""
+    return encoding.removesuffix("-sig")
