@@ -83,7 +83,7 @@ class Job:
                 texts = self._checked(rewriting)
                 self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
                 released = batch.with_texts(texts)
-                new = None if labels is None else labels.randomized(batch, entropy)
+                new = None if labels is None else labels.randomized(batch, self.table, entropy)
                 if labels is not None and new is not None:
                     released = labels.with_labels(released, new, self.table)
                 writer.write(released)
