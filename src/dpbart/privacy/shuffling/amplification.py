@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import DELTAS, check_epsilon
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.shuffling.blanket import Blanket, clones, uniform_blanket
+from dpbart.privacy.shuffling.blanket import MOST_EPSILON, Blanket, clones, uniform_blanket
 
 LOCAL, CLONES, BLANKET = "local", "clones", "blanket"  # the rules
 MOST_PEOPLE = 10**9  # more count as this many: the tests of the rounding end here
@@ -68,7 +68,7 @@ def central_guarantee(
     best = Shuffled(local, local, LOCAL, hiding)
     for rule, blanket in _rules(local.epsilon, options):
         curve = blanket.curve(min(hiding, MOST_PEOPLE))
-        most = best.central.epsilon * (1 - _CLOSE)
+        most = min(best.central.epsilon * (1 - _CLOSE), MOST_EPSILON)
         if curve.delta(most) <= delta:
             best = Shuffled(local, Guarantee(_least_epsilon(curve.delta, delta, most), delta), rule, hiding)
     return best
@@ -101,6 +101,9 @@ def largest_local(central: Guarantee, *, people: int, options: int | Steps | Non
         """The smallest central delta at the wanted epsilon, and its rule."""
         found = ((blanket.curve(min(hiding, MOST_PEOPLE)), rule) for rule, blanket in _rules(local, options))
         return min((curve.delta(central.epsilon), rule) for curve, rule in found)
+
+    if central.epsilon > MOST_EPSILON:
+        raise BadParameter(f"the central epsilon must be at most {MOST_EPSILON:g}, got {central.epsilon:g}.")
 
     for first, last, k in reversed(_steps(options)):
         start = max(first, central.epsilon * (1 + _CLOSE))
