@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpbart.privacy.shuffling import blanket
 from dpbart.privacy.shuffling.binomial import (
     TAIL,
     expected_excess,
@@ -90,8 +91,8 @@ def exact_blanket(odds: Fraction, k: int, people: int) -> list[Fraction]:
     return total
 
 
-def bounds(blanket: Blanket, people: int) -> list[float]:
-    curve = blanket.curve(people)
+def bounds(others: Blanket, people: int) -> list[float]:
+    curve = others.curve(people)
     return [curve.delta(math.log(ratio)) for ratio in RATIOS]
 
 
@@ -124,6 +125,18 @@ def test_no_shuffled_response_exceeds_either_bound(odds: Fraction, k: int, peopl
     exact = true_deltas(response(odds, k), people)
     assert_never_below(bounds(uniform_blanket(math.log(odds), k), people), exact)
     assert_never_below(bounds(clones(math.log(odds)), people), exact)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_wider_blocks_only_make_the_bound_larger(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blanket, "_TERMS", 10**6)
+    monkeypatch.setattr(blanket, "_FLIPS", 1_000)  # one count each
+    exact = uniform_blanket(2.0, k).curve(2_000).delta(math.log(1.3))
+    for flips, sizes in ((10, 1_000), (1_000, 10)):
+        monkeypatch.setattr(blanket, "_FLIPS", flips)
+        monkeypatch.setattr(blanket, "_SIZES", sizes)
+        wider = uniform_blanket(2.0, k).curve(2_000).delta(math.log(1.3))
+        assert wider > 1.1 * exact or (wider == exact and (k, flips) == (2, 10))  # with k = 2, t is m
 
 
 def test_an_input_outside_the_set_changes_nothing() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import DELTAS, check_epsilon
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.shuffling.blanket import Blanket, clones, uniform_blanket
+from dpbart.privacy.shuffling.blanket import MOST_EPSILON, Blanket, clones, uniform_blanket
 
 LOCAL, CLONES, BLANKET = "local", "clones", "blanket"  # the rules
 MOST_PEOPLE = 10**9  # more count as this many: the tests of the rounding end here
@@ -68,7 +69,7 @@ def central_guarantee(
     best = Shuffled(local, local, LOCAL, hiding)
     for rule, blanket in _rules(local.epsilon, options):
         curve = blanket.curve(min(hiding, MOST_PEOPLE))
-        most = best.central.epsilon * (1 - _CLOSE)
+        most = min(best.central.epsilon * (1 - _CLOSE), MOST_EPSILON)
         if curve.delta(most) <= delta:
             best = Shuffled(local, Guarantee(_least_epsilon(curve.delta, delta, most), delta), rule, hiding)
     return best
@@ -97,16 +98,22 @@ def largest_local(central: Guarantee, *, people: int, options: int | Steps | Non
     _check_delta(central.delta)
     hiding = _hiding(people, known)
 
-    def rule_at(local: float, options: int | None) -> tuple[float, str]:
-        """The smallest central delta at the wanted epsilon, and its rule."""
-        found = ((blanket.curve(min(hiding, MOST_PEOPLE)), rule) for rule, blanket in _rules(local, options))
+    def delta_and_rule(k: int | None, local: float) -> tuple[float, str]:
+        """The smaller central delta at the wanted epsilon, and its rule."""
+        found = ((blanket.curve(min(hiding, MOST_PEOPLE)), rule) for rule, blanket in _rules(local, k))
         return min((curve.delta(central.epsilon), rule) for curve, rule in found)
+
+    def delta_at(k: int | None, local: float) -> float:
+        return delta_and_rule(k, local)[0]
+
+    if central.epsilon > MOST_EPSILON:
+        raise BadParameter(f"the central epsilon must be at most {MOST_EPSILON:g}, got {central.epsilon:g}.")
 
     for first, last, k in reversed(_steps(options)):
         start = max(first, central.epsilon * (1 + _CLOSE))
-        if start < last and rule_at(start, k)[0] <= central.delta:
-            epsilon = _largest_epsilon(lambda local, k=k: rule_at(local, k)[0], central.delta, start, last)
-            return Shuffled(Guarantee(epsilon, 0.0), central, rule_at(epsilon, k)[1], hiding)
+        if start < last and delta_at(k, start) <= central.delta:
+            epsilon = _largest_epsilon(partial(delta_at, k), central.delta, start, last)
+            return Shuffled(Guarantee(epsilon, 0.0), central, delta_and_rule(k, epsilon)[1], hiding)
     unhelped = Guarantee(central.epsilon, 0.0)
     return Shuffled(unhelped, unhelped, LOCAL, hiding)
 

@@ -38,7 +38,7 @@ from dpbart.privacy.shuffling.binomial import TAIL, Floats, expected_excess, exp
 
 _MARGIN = 1 + 1e-8
 _LESS = 1 - 1e-11  # exceeds the relative error of a computed share
-_MOST_EPSILON = 500.0  # e^epsilon must not overflow; a larger epsilon is reported as the local one
+MOST_EPSILON = 500.0  # of a curve: e^epsilon must not overflow
 _STEEP = 2.0  # from this epsilon on, more than _FEW flips contribute less than a tail:
 _FEW = 300  # Pr[J <= t / (1 + e^2)] <= exp(-0.327 t) for t fair coins
 _TERMS = 32_768  # of the sum over blocks
@@ -113,9 +113,7 @@ class Curve:
     lost: float
 
     def delta(self, epsilon: float) -> float:
-        """An upper bound on the central delta at this epsilon."""
-        if epsilon > _MOST_EPSILON:
-            return 1.0
+        """An upper bound on the central delta at an epsilon from 0 to MOST_EPSILON."""
         weight = 2 * self.blanket.kept * (1 + math.exp(epsilon)) * self.weight / self.least
         local = self.blanket.local
         sway = math.tanh(epsilon / 2)  # T
