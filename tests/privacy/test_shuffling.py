@@ -178,7 +178,7 @@ LOCAL, OPTIONS, DELTA = 2.0, 4, 0.01
 
 def released(target: int) -> Values:
     """Many releases of the same people, in the order of the people. The first one is the target. (runs, people)"""
-    texts = ([target] + [2] * (PEOPLE - 1)) * RUNS
+    texts = ([(target,)] + [(2,)] * (PEOPLE - 1)) * RUNS
     private = Response(LOCAL, OPTIONS).privatize(texts, SystemEntropy()).values
     return np.array(private, dtype=np.int64).reshape(RUNS, PEOPLE)
 
