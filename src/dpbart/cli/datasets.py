@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from dpbart.cli.command import Group
 from dpbart.cli.options import json_option
 
 data_option = click.option(
@@ -20,7 +21,7 @@ different_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def datasets() -> None:
     """List, show and prepare labelled data sets. dpbart itself contains no texts."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Group
 from dpbart.cli.judge import INSIDE_CODE, fluency, names, similarity
 from dpbart.cli.options import json_option, text_option
 from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dpbart.evaluate.data.splits import Splits
 
 
-@click.group()
+@click.group(cls=Group)
 def evaluate() -> None:
     """Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still learn."""
 

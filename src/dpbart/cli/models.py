@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """List, show and import models."""
 

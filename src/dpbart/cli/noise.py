@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Command
 
 if TYPE_CHECKING:
     from dpbart.privacy.facts import Facts
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text; smaller is more private.")
 @click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee.")
 @click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpbart.cli.adept import adept
+from dpbart.cli.command import Group
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
 from dpbart.cli.prepare_code import code
 from dpbart.errors import BadParameter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dpbart.prepare.clip import ClipChoice
 
 
-@click.group()
+@click.group(cls=Group)
 def prepare() -> None:
     """Make a model from public text. Never use private text: a model is public."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Command
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option
 from dpbart.errors import BadParameter
 
@@ -22,7 +23,7 @@ _TEXTS = 200
 _SENTENCE_STEPS = 6_400
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-m", "--model", help="Code model to adapt to your domain: bundled name, directory, or hub id.")
 @click.option(
     "--teacher",

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Command
 from dpbart.cli.options import address_option, engine_option, workers_option
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-e", "--epsilon", type=float, help="Privacy budget of one text; smaller is more private.")
