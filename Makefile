@@ -30,6 +30,7 @@ docs: $(READY)
 	$(BIN)/python docs/make_commands.py > docs/commands.md
 
 bench: $(READY)
+	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/rewriting.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py

@@ -59,7 +59,7 @@ def show(model: str, as_json: bool) -> None:
 
 
 @models.command("import")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to create.")
 @click.option("--base", help="For a BART: directory or hub id that provides the config and the tokenizer.")
 @click.option(

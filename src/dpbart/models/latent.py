@@ -68,6 +68,7 @@ class LatentFamily:
     positions: Callable[[int], int]
     halves: Callable[[Bundle], Halves]
     mechanisms: tuple[str, ...] = tuple(NOISES)  # the first is the default
+    network: str = "dpbart.models.halves"  # imports transformers
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int

@@ -57,6 +57,10 @@ class Family(Protocol):
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms that its channel can use; the first is the default."""
 
+    @property
+    def network(self) -> str:
+        """The module that loads its models. It imports torch, and transformers only if the models need it."""
+
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
     ) -> Channel[Any, Any]:

@@ -25,7 +25,6 @@ from typing import Protocol
 import mpmath
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcinv
 
 from dpbart.errors import BadParameter
 
@@ -101,6 +100,8 @@ class NormalLaw:
 
     def quantile(self, tail: Floats) -> Floats:
         """The x with Pr[|X| >= x] = tail."""
+        from scipy.special import erfcinv  # slow to import, and codes do without it
+
         return np.asarray(erfcinv(tail) * math.sqrt(2), dtype=np.float64)
 
     def tail(self, x: mpmath.mpf) -> mpmath.mpf:

@@ -28,6 +28,7 @@ class CodeFamily:
     name: str = "dpbart-code"
     variants: tuple[str, ...] = ("code",)
     mechanisms: tuple[str, ...] = (Response.name, NonPrivate.name)
+    network: str = "dpbart.models.code.model"
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
