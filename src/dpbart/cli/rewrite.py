@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -131,7 +132,8 @@ def rewrite(
         ledger=ledger,
     )
     settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
-    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address)
+    tell = partial(click.echo, err=True)
+    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
     if request.card_file is not None:
         click.echo(f"Privacy card: {request.card_file}", err=True)

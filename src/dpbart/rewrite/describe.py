@@ -12,6 +12,7 @@ from dpbart import __version__
 from dpbart.privacy.budget.ledger import utc_now
 from dpbart.privacy.card.card import UNIT, Card, RunFacts
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.rewrite.free_text import free_text_columns
 
 if TYPE_CHECKING:
     from dpbart.rewrite.durable.unfinished import RunSettings
@@ -40,6 +41,7 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         version=__version__,
         made=utc_now(),
         unit=JOINED_UNIT if job.request.join_documents else UNIT,
+        free_text_columns=free_text(job),
     )
 
 
@@ -87,6 +89,14 @@ def run_settings(job: Job) -> RunSettings:
         "batch size": described.batch_size,
         "version": __version__,
     }
+
+
+def free_text(job: Job) -> list[str]:
+    """The columns that are released as they are, although they look like free text. Labels and ids are not meant."""
+    request = job.request
+    known = (request.text_column, request.label_column, request.person_column, request.id_column)
+    released = [] if request.texts_alone else [name for name in job.columns if name not in known]
+    return free_text_columns(job.table, released)
 
 
 def _other_columns(job: Job) -> list[str]:

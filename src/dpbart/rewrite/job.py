@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,6 +28,7 @@ from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfini
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
 from dpbart.rewrite.joined import Joined, one_label_per_person
+from dpbart.rewrite.notices import notices
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
@@ -225,6 +226,7 @@ def rewrite_file(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Card:
     """Rewrite a file: check everything, rewrite and save batch by batch, then write the card and the output.
 
@@ -236,6 +238,7 @@ def rewrite_file(
         engine: "local" or "ray".
         workers: number of processes or Ray actors; chosen by the number of rows if left out.
         address: the address of a Ray cluster.
+        tell: is called with each line that a user should read before anything is released.
 
     Returns:
         The privacy card, which is also written next to the output.
@@ -247,6 +250,8 @@ def rewrite_file(
         engine, settings, workers=workers or 1, address=address
     )  # refuse bad arguments before reading the input
     job = plan(request, settings.described)
+    for line in notices(job) if tell is not None else ():
+        tell(line)
     return job.run(choose_engine(engine, settings, workers=workers, rows=job.rows, address=address))
 
 
