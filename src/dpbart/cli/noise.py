@@ -84,7 +84,7 @@ def _show_words(facts: Facts, two: float, many: float) -> None:
         ("In words", odds(facts.guarantee, bits=facts.bits) if weak else guess),
     ]
     for name, words in lines:
-        click.echo(textwrap.fill(words, 112, initial_indent=f"{name:<13}", subsequent_indent=" " * 13))
+        click.echo(textwrap.fill(words, 100, initial_indent=f"{name:<13}", subsequent_indent=" " * 13))
 
 
 def _latent_facts(

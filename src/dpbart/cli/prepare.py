@@ -287,7 +287,7 @@ def noisy(
     You can stop at any time; the same command resumes from the last checkpoint (OUT.training).
 
     \b
-        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 5000
+        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 500
     """
     from dpbart.models.bundle import Bundle
 
@@ -313,4 +313,4 @@ def noisy(
     if trained is None:
         return  # only the main process writes
     write_noisy(bundle, trained, files, recipe, training, out)
-    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {recipe.middle:g} --model {out}")
+    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {recipe.epsilon_low:g} --model {out}")

@@ -85,6 +85,10 @@ class Rewriter:
         """Rewrite texts, in order. Each is a separate release: rewriting a text twice spends its budget twice."""
         if isinstance(texts, str):
             raise BadParameter("texts must be a list of strings, got one string. Pass [text].")
+        for number, text in enumerate(texts, start=1):
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                raise BadParameter(f"texts must be strings, got {kind} as text {number}. Pass '' for a missing text.")
         written: list[str] = []
         facts = self.facts
         for start in range(0, len(texts), self.batch_size):

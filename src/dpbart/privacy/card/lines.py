@@ -20,7 +20,7 @@ class Fact:
 
 _MEANINGS = {
     "Guarantee": "For any two texts, no output is more than exp(epsilon) times as likely from one as from the other; "
-    "delta is the chance of an exception.",
+    "delta is a small slack on top.",
     "Unit": "What the guarantee protects as a whole.",
     "Person": "The guarantee for everything that one person wrote in this run.",
     "People": "How many people were counted, and how they were told apart.",
