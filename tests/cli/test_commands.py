@@ -48,8 +48,7 @@ def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
     assert done.stdout.splitlines() == [
         "Guarantee    (epsilon 10, delta 1e-05) for one text",
-        "Promise      limited. A reader who already suspects one of a few texts can usually tell which one it",
-        "             was.",
+        "Promise      limited. A reader who suspects one of a few texts can usually tell which it was.",
         "Clip         value:0.1, 3,640 entries per text",
         "Sensitivity  L2 12.0665, L1 728",
         "Noise scale  standard deviation 6.0319 on every entry, 60.3 times the bound",

@@ -37,14 +37,14 @@ LEVELS = (
     Level(
         "limited",
         WEAK_ABOVE,
-        "A reader who already suspects one of a few texts can usually tell which one it was.",
+        "A reader who suspects one of a few texts can usually tell which it was.",
         "#a86a00",
         "#fdf6e3",
     ),
     Level(
         "weak",
         100.0,
-        "A reader who already suspects one of many texts, even millions, can tell which one it was.",
+        "A reader who suspects one of many texts, even millions, can tell which it was.",
         "#c2500a",
         "#fdf0e6",
     ),
