@@ -250,8 +250,9 @@ def rewrite_file(
         engine, settings, workers=workers or 1, address=address
     )  # refuse bad arguments before reading the input
     job = plan(request, settings.described)
-    for line in notices(job) if tell is not None else ():
-        tell(line)
+    if tell is not None:
+        for line in notices(job):
+            tell(line)
     return job.run(choose_engine(engine, settings, workers=workers, rows=job.rows, address=address))
 
 
