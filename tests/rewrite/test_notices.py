@@ -55,7 +55,7 @@ def test_names_and_types_decide_and_never_values(tmp_path: Path) -> None:
     assert not any("SECRET" in line for line in said(typed, out="out.parquet"))
 
 
-@pytest.mark.parametrize(("epsilon", "words"), [(20.0, None), (21.0, "is a weak promise"), (2500.0, "almost nothing")])
+@pytest.mark.parametrize(("epsilon", "words"), [(20.0, None), (21.0, "is weak."), (2500.0, "is almost none.")])
 def test_a_weak_budget_is_one_plain_line(tmp_path: Path, epsilon: float, words: str | None) -> None:
     (tmp_path / "in.csv").write_text("text\na child\na boat\n")
     lines = [line for line in said(tmp_path / "in.csv", epsilon=epsilon) if line.startswith("Epsilon")]
@@ -65,9 +65,14 @@ def test_a_weak_budget_is_one_plain_line(tmp_path: Path, epsilon: float, words: 
         assert "An attacker may pick the right one of two texts practically always" in lines[0]
 
 
+def test_a_run_without_noise_says_that_it_is_not_private(hospital: Path) -> None:
+    job = plan(Request(hospital, hospital.with_name("o.csv")), described(fake_rewriter(mechanism="none", epsilon=None)))
+    assert notices(job)[1] == "NOT PRIVATE: nothing is promised. An attacker may learn everything that was said."
+
+
 def test_the_line_counts_all_texts_of_a_person(hospital: Path) -> None:
     assert not any("Epsilon" in line for line in said(hospital, epsilon=15.0))
-    assert any("is a weak promise" in line for line in said(hospital, epsilon=15.0, person_column="who"))
+    assert any("the promise is weak." in line for line in said(hospital, epsilon=15.0, person_column="who"))
 
 
 def test_standard_output_has_no_card_and_says_so(hospital: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
@@ -57,6 +56,8 @@ def run_facts(
     *, rewritten: int, seconds: float, settings: RunSettings, output: str | None, engine: str, refused: int
 ) -> RunFacts:
     """The card's facts about the run itself; `output` is the SHA-256 of the output file."""
+    from importlib.metadata import version  # not needed to refuse a run, and slow to import
+
     return RunFacts(
         engine=engine,
         refused=refused,

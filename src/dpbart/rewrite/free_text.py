@@ -11,7 +11,7 @@ from dpbart.tables.table import Table
 # Singular; a plural -s is removed before.
 _FREE = re.compile(
     "text|txt|note|comment|description|message|body|content|review|summary|title|abstract|remark|feedback|answer|"
-    "question|reply|response|subject|narrative|transcript|post|tweet|complaint|reason|finding|impression|history|"
+    "question|reply|response|narrative|transcript|post|tweet|complaint|reason|finding|impression|history|"
     "report|letter|memo|story|bio|statement|observation|diary|essay"
 )
 # A last word that makes it the name of a number, a code or a place: note_id, comment_count, review_date.

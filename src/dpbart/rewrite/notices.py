@@ -36,8 +36,9 @@ def _lengths(job: Job) -> str:
 
 
 def _budget(guarantee: Guarantee) -> list[str]:
-    if not guarantee.epsilon > WEAK_ABOVE or not guarantee.private:
+    level = level_of(guarantee)
+    if guarantee.epsilon <= WEAK_ABOVE:
         return []
-    name = level_of(guarantee).name
-    strength = "promises almost nothing" if name == "almost none" else f"is a {name} promise"
-    return [f"Epsilon {guarantee.epsilon:.10g} {strength}. {odds(guarantee)}"]
+    if not guarantee.private:
+        return [f"{level.meaning} {odds(guarantee)}"]
+    return [f"Epsilon {guarantee.epsilon:.10g}: the promise is {level.name}. {odds(guarantee)}"]
