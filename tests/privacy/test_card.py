@@ -87,10 +87,8 @@ def test_the_bar_follows_the_scale(tiny: Bundle, tmp_path: Path) -> None:
 def test_a_card_begins_with_what_is_promised_to_whom_and_what_was_read(tiny: Bundle, tmp_path: Path) -> None:
     card = rewritten(tiny, tmp_path, "-e", 50, "--mechanism", "laplace", "--person-column", "who")
     lines = card.with_suffix(".txt").read_text().splitlines()
-    assert lines[2] == "Promise:          WEAK. Epsilon 100, delta 0 for a person; epsilon 50, delta 0 for each text."
-    assert lines[3].endswith(
-        "Each person in the column 'who' (2 in all), for everything that they wrote in this run: up to 2 texts."
-    )
+    assert lines[2] == "Promise:            WEAK. Epsilon 100, delta 0 for a person; epsilon 50, delta 0 for each text."
+    assert lines[3].endswith("Each person in the column 'who' (2 in all), for all of their texts in this run, up to 2.")
     assert "right one of 10^43" in lines[4]
     assert "The model read the first 12 tokens of each and wrote at most 12 tokens for each" in lines[5]
     page = card.with_suffix(".html").read_text()

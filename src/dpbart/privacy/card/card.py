@@ -166,7 +166,7 @@ class Card:
 
     def as_text(self) -> str:
         """The page for a terminal: the summary first, then all facts by group."""
-        top = "".join(f"{name + ':':<18}{value}\n" for name, value in summary(self))
+        top = "".join(f"{name + ':':<20}{value}\n" for name, value in summary(self))
         top += "".join(f"WARNING: {each}\n" for each in self.warnings)
         covered = "".join(f"  - {each}\n" for each in self.not_covered)
         body = "".join(

@@ -22,7 +22,7 @@ _MEANINGS = {
     "Guarantee": "For any two texts, no output is more than exp(epsilon) times as likely from one as from the other; "
     "delta is a small slack on top.",
     "Unit": "What the guarantee protects as a whole.",
-    "Person": "The guarantee for everything that one person wrote in this run.",
+    "Person": "The guarantee for all texts of one person in this run together.",
     "People": "How many people were counted, and how they were told apart.",
     "Composition": "The rule by which the texts of a person were added up.",
     "Budget": "The most that a person was allowed to spend, in this run and in earlier ones that the ledger knows.",

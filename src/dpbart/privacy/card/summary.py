@@ -22,7 +22,7 @@ def summary(card: Card) -> list[tuple[str, str]]:
         ("To whom", _to_whom(card)),
         ("In words", f"{level.meaning} {odds(card.person.guarantee)}" if card.guarantee.private else level.meaning),
         ("Read and written", _read_and_written(card)),
-        ("As they are", _as_they_are(card)),
+        ("Released unchanged", _unchanged(card)),
     ]
 
 
@@ -51,14 +51,13 @@ def _to_whom(card: Card) -> str:
         return "Nobody."
     if person.named_by.startswith(NO_COLUMN):
         return (
-            "The author of each text, for that text alone. Somebody who wrote several of the texts is promised less: "
+            "The person behind each text, for that text alone. Somebody with several texts is promised less: "
             "epsilon and delta add up."
         )
-    texts = "one text" if person.most_texts == 1 else f"up to {person.most_texts:,} texts"
-    return (
-        f"Each person in the column '{person.named_by}' ({person.people:,} in all), for everything that they wrote in "
-        f"this run: {texts}."
+    texts = (
+        "their one text" if person.most_texts == 1 else f"all of their texts in this run, up to {person.most_texts:,}"
     )
+    return f"Each person in the column '{person.named_by}' ({person.people:,} in all), for {texts}."
 
 
 def _read_and_written(card: Card) -> str:
@@ -73,7 +72,7 @@ def _read_and_written(card: Card) -> str:
     )
 
 
-def _as_they_are(card: Card) -> str:
+def _unchanged(card: Card) -> str:
     if not card.other_columns:
         return "No other column is in the output."
     named = ", ".join(f"'{name}'" for name in card.other_columns)
