@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-SLOW = ["torch", "transformers", "scipy", "pandas", "pyarrow.compute", "pyarrow.dataset", "sklearn", "matplotlib"]
+SLOW = [
+    "mpmath",
+    "torch",
+    "transformers",
+    "scipy",
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "sklearn",
+    "matplotlib",
+]
 SLOW += ["accelerate", "ray", "rich", "huggingface_hub", "safetensors"]
 MISTAKES = {
     "rewrite missing.csv out.csv -e 10": "'missing.csv' does not exist",

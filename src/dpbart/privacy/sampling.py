@@ -20,13 +20,15 @@ in epsilon or delta.
 import hashlib
 import math
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
+
+if TYPE_CHECKING:
+    import mpmath
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -180,6 +182,8 @@ def draw_rounded(
 
 def _decide(law: Law, start: int, bits: int, *, scale: float, grid: float, entropy: Entropy) -> int:
     """Draw more bits of U until it lies in one cell, in exact arithmetic, and return that cell."""
+    import mpmath  # slow to import, and rarely needed
+
     context = mpmath.MPContext()  # not the shared one: another thread may change its precision
     while True:
         start = start << 64 | int(entropy.words(1)[0])
