@@ -17,6 +17,8 @@ the rounding of (value + noise): post-processing of the continuous mechanism, wi
 in epsilon or delta.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 import os

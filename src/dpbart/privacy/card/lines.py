@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbart.errors import one_line
+
 if TYPE_CHECKING:
     from dpbart.privacy.card.card import Card
 
@@ -24,6 +26,9 @@ _MEANINGS = {
     "Unit": "What the guarantee protects as a whole.",
     "Person": "The guarantee for all texts of one person in this run together.",
     "People": "How many people were counted, and how they were told apart.",
+    "Counted": "What was counted, where it is not known which texts belong to one person.",
+    "Same id": "The guarantee for all texts with one id in this run together.",
+    "No id": "Rows without an id. Nobody knows whose they are.",
     "Composition": "The rule by which the texts of a person were added up.",
     "Budget": "The most that a person was allowed to spend, in this run and in earlier ones that the ledger knows.",
     "Ledger": "Where the spending of this run is recorded, so that later runs count it too.",
@@ -64,7 +69,9 @@ def groups(card: Card) -> list[tuple[str, list[Fact]]]:
     """The facts, as promise, data, mechanism and run."""
     parts = {"The promise": _promise(card), "The data": _data(card), "The mechanism": _mechanism(card)}
     parts["The run"] = _run(card)
-    return [(title, [Fact(name, value, _MEANINGS[name]) for name, value in part]) for title, part in parts.items()]
+    return [
+        (title, [Fact(name, one_line(value), _MEANINGS[name]) for name, value in part]) for title, part in parts.items()
+    ]
 
 
 def _promise(card: Card) -> list[tuple[str, str]]:
@@ -72,8 +79,7 @@ def _promise(card: Card) -> list[tuple[str, str]]:
     return [
         ("Guarantee", f"{card.guarantee} for each of {card.rows:,} texts"),
         ("Unit", card.unit),
-        ("Person", f"{person.guarantee} for all texts of one person, at most {person.most_texts:,} in this run"),
-        ("People", f"{person.people:,}, identified by {person.named_by}"),
+        *person.lines(),
         ("Composition", person.composition),
         ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
         ("Ledger", person.ledger),

@@ -5,40 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpbart.errors import one_line
 from dpbart.privacy.scale import level_of, odds
 
 if TYPE_CHECKING:
     from dpbart.privacy.card.card import Card
     from dpbart.privacy.guarantee import Guarantee
 
-NO_COLUMN = "none: "  # how `named_by` begins where each text counts as a separate person
-
 
 def summary(card: Card) -> list[tuple[str, str]]:
     """A heading and some sentences each. They follow from the card's JSON alone."""
-    level = level_of(card.person.guarantee)
-    return [
+    promised = card.person.counted_guarantee
+    level = level_of(promised)
+    lines = [
         ("Promise", f"{level.name.upper()}. {_guarantee(card)}"),
         ("To whom", _to_whom(card)),
-        ("In words", f"{level.meaning} {odds(card.person.guarantee)}" if card.guarantee.private else level.meaning),
+        ("In words", f"{level.meaning} {odds(promised)}" if promised.private else level.meaning),
         ("Read and written", _read_and_written(card)),
         ("Released unchanged", _unchanged(card)),
     ]
+    return [(name, one_line(words)) for name, words in lines]
 
 
 def free_text_warning(columns: Sequence[str]) -> str:
     """The warning about columns that look like free text and are not rewritten."""
     named = ", ".join(f"'{name}'" for name in columns)
     looks, them = ("column looks", "it") if len(columns) == 1 else ("columns look", "them")
-    return f"{named}: the {looks} like free text, and the output holds {them} UNCHANGED, without any protection."
+    warning = f"{named}: the {looks} like free text, and the output holds {them} UNCHANGED, without any protection."
+    return one_line(warning)
 
 
 def _guarantee(card: Card) -> str:
     if not card.guarantee.private:
         return "This output is NOT PRIVATE: epsilon is infinite."
-    text, person = _plain(card.guarantee), _plain(card.person.guarantee)
-    same = card.person.guarantee == card.guarantee
-    return f"Epsilon {text} for each text." if same else f"Epsilon {person} for a person; epsilon {text} for each text."
+    text, together = _plain(card.guarantee), _plain(card.person.counted_guarantee)
+    if text == together:
+        return f"Epsilon {text} for each text."
+    whose = "all texts with one id" if card.person.guarantee is None else "a person"
+    return f"Epsilon {together} for {whose}; epsilon {text} for each text."
 
 
 def _plain(guarantee: Guarantee) -> str:
@@ -49,14 +53,13 @@ def _to_whom(card: Card) -> str:
     person = card.person
     if not card.guarantee.private:
         return "Nobody."
-    if person.named_by.startswith(NO_COLUMN):
+    if person.guarantee is None:
         return (
-            "The person behind each text, for that text alone. Somebody with several texts is promised less: "
-            "epsilon and delta add up."
+            "The person behind each text, for that text alone. It is not known which texts belong to one person, and "
+            "somebody with several texts is promised less."
         )
-    texts = (
-        "their one text" if person.most_texts == 1 else f"all of their texts in this run, up to {person.most_texts:,}"
-    )
+    several = f"all of their texts in this run, up to {person.most_texts:,}"
+    texts = "their one text" if person.most_texts == 1 else several
     return f"Each person in the column '{person.named_by}' ({person.people:,} in all), for {texts}."
 
 
