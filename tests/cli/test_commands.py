@@ -176,7 +176,7 @@ def test_models_are_listed_and_shown() -> None:
     assert lines[place + 1 : place + 4] == [
         "  for       small budgets: a text becomes one short code, which is then written out",
         "  language  English",
-        "  length    reads 512 tokens, writes at most 48",
+        "  length    reads 512 tokens, writes at most 38",
     ]
     assert [each["name"] for each in listed if each["default"]] == ["mini-code"]
     assert {each["language"] for each in listed} == {"English"}

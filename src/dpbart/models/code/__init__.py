@@ -61,9 +61,8 @@ class CodeFamily:
         return int(sizes["windows"]) * int(sizes["window"])
 
     def writes(self, bundle: Bundle, *, length: int) -> int:
-        """A text of that length or, from a gist alone, the nearest of several shorter ones together."""
-        settings = self._settings(bundle, None)
-        return max(length, settings.kept * min(settings.drawn, length))
+        """As many tokens as its length."""
+        return length
 
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """What a card says about a model."""
