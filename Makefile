@@ -1,35 +1,41 @@
 # make demo   see texts rewritten, offline
 # make test   lint, types, tests, docs: what CI runs
-# Both make .venv and install what they need; a second run starts at once.
+# Both make .venv. demo installs what users need, and test the tools of development on top. A second run starts at once.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+TOOLS := .venv/tools
 
 .PHONY: demo test format docs bench clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	touch $(READY)
+
+$(TOOLS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(TOOLS)
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(READY)
+test: $(TOOLS)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-format: $(READY)
+format: $(TOOLS)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)
+docs: $(TOOLS)
 	$(BIN)/python docs/make_commands.py > docs/commands.md
 
-bench: $(READY)
+bench: $(TOOLS)
+	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/rewriting.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py

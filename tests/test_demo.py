@@ -29,6 +29,18 @@ def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
     assert unchanged["rewritten-10.csv.card.json"] == 0  # 10 bits do not carry a text
 
 
+def planned(target: str) -> str:
+    """What make would run in a fresh copy."""
+    command = ["make", "--dry-run", "--always-make", target]
+    return subprocess.run(command, cwd=DEMO.parent.parent, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_demo_installs_what_users_need_and_the_tests_the_rest() -> None:
+    assert "--editable .\n" in planned("demo")
+    assert "[dev]" not in planned("demo")
+    assert "--editable '.[dev]'" in planned("test")
+
+
 def texts_of(file: Path) -> list[str]:
     with file.open(newline="") as rows:
         return [row["text"] for row in csv.DictReader(rows)]

@@ -5,13 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
-from dpbart import progress as module
 from dpbart.progress import progress
 
 
 def test_a_bar_inside_a_bar_is_a_second_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two displays on one terminal would write over each other."""
-    monkeypatch.setattr(module, "Console", lambda stderr: Console(file=io.StringIO(), force_terminal=True))
+    console = Console(file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: console)
     with progress("Experiment", total=2, unit="cells") as outer:
         assert outer.shown is not None
         with progress("Rewriting", total=10, unit="texts") as inner:

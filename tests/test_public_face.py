@@ -25,6 +25,12 @@ def test_everything_that_is_listed_can_be_had() -> None:
         _ = dpbart.Task
 
 
+def test_a_missing_text_is_refused_without_its_neighbours() -> None:
+    with pytest.raises(dpbart.BadParameter) as refused:
+        fake_rewriter().rewrite(["SECRET", None])  # type: ignore[list-item]
+    assert str(refused.value) == "texts must be strings, got NoneType as text 2. Pass '' for a missing text."
+
+
 def test_the_fake_needs_no_torch() -> None:
     code = (
         "import sys; from dpbart.testing import fake_rewriter\n"

@@ -11,17 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES = 30.0
 _shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None)  # a terminal has room for one
@@ -60,20 +53,24 @@ class Bar:
 @contextmanager
 def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
     """A bar over `total` pieces of work (None when their number is not known). Inside another bar, a second line."""
+    # Slow to import: a mistake in a command is answered before.
+    from rich import progress as bars
+    from rich.console import Console
+
     console, outer = Console(stderr=True), _shown_now.get()
     if not console.is_terminal:
         yield Bar(title, total, unit, shown=None, start=start, done=start)
         return
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.fields[rate]}"),
+        bars.TimeElapsedColumn(),
+        bars.TimeRemainingColumn(),
+        bars.TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console) if outer is None else nullcontext(outer) as shown:
+    with bars.Progress(*columns, console=console) if outer is None else nullcontext(outer) as shown:
         line, before = shown.add_task(title, total=total, completed=start, note="", rate=""), _shown_now.set(shown)
         try:
             yield Bar(title, total, unit, shown=shown, line=line, start=start, done=start)

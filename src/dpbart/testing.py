@@ -21,7 +21,13 @@ from dpbart.rewrite.settings import Described
 
 Write = Callable[[Sequence[str]], Sequence[str]]
 LINE = ModelLine(
-    name="fake", fingerprint="0" * 12, variant="fake", length=20, decoding="none: a fake model", public_data=()
+    name="fake",
+    fingerprint="0" * 12,
+    variant="fake",
+    length=20,
+    decoding="none: a fake model",
+    public_data=(),
+    reads=20,
 )
 
 

@@ -48,12 +48,13 @@ def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
     assert done.stdout.splitlines() == [
         "Guarantee    (epsilon 10, delta 1e-05) for one text",
+        "Promise      limited. A reader who suspects one of a few texts can usually tell which it was.",
         "Clip         value:0.1, 3,640 entries per text",
         "Sensitivity  L2 12.0665, L1 728",
         "Noise scale  standard deviation 6.0319 on every entry, 60.3 times the bound",
         "Channel      at most 0.7217 bits of a text get through",
         "In words     An attacker who knows that a text is one of two, equally likely, picks the right one at",
-        "             most 84.1% of the time (50% is chance); one of a million, 2.1%.",
+        "             most 84.1% of the time (50% is chance); one of a million, at most 2.1% of the time.",
     ]
 
 
@@ -61,12 +62,20 @@ def test_noise_takes_a_model_without_loading_it(tiny: Bundle, tiny_code: Bundle)
     held = json.loads(run("noise", "-e", 10, "--model", tiny.folder, "--json").stdout)
     assert (held["mechanism"], held["entries"], held["clip"]) == ("gaussian", 12 * 32, "value:0.5")
     done = run("noise", "-e", 10, "--model", tiny_code.folder)
-    assert done.stdout.splitlines()[:4] == [
+    lines = done.stdout.splitlines()
+    assert lines[:1] + lines[2:5] == [
         "Guarantee    (epsilon 10, delta 0) for one text",
         "Code         8 bits for each text: one of 2^8 codes",
         "Kept         of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts",
         "Channel      at most 7.818 bits of a text get through",
     ]
+
+
+def test_noise_takes_the_default_model_and_tells_100_from_2500() -> None:
+    held = json.loads(run("noise", "-e", 100, "--json").stdout)
+    assert (held["mechanism"], held["options_log2"]) == ("response", 136)  # from the table of mini-code
+    words = [run("noise", "-e", epsilon).stdout.splitlines()[-1] for epsilon in (100, 2500)]
+    assert [line.split()[-1] for line in words] == ["10^40.", "10^83."]
 
 
 def test_laplace_noise_is_scaled_by_l1() -> None:
@@ -162,8 +171,15 @@ def test_models_are_listed_and_shown() -> None:
     listed = json.loads(run("models", "list", "--json").stdout)
     assert "mini" in [each["name"] for each in listed]
     lines = run("models", "list").stdout.splitlines()
-    assert lines[0].startswith("mini ")
-    assert "mini-code      code     reads 512 tokens, writes 38, epsilon 0.5 to 200 (the default)" in lines
+    assert lines[0] == "mini"
+    place = lines.index("mini-code (the default)")
+    assert lines[place + 1 : place + 4] == [
+        "  for       small budgets: a text becomes one short code, which is then written out",
+        "  language  English",
+        "  length    reads 512 tokens, writes at most 38",
+    ]
+    assert [each["name"] for each in listed if each["default"]] == ["mini-code"]
+    assert {each["language"] for each in listed} == {"English"}
     shown = json.loads(run("models", "show", "mini", "--json").stdout)
     assert (shown["variant"], shown["length"]) == ("clv", 20)
     assert math.isfinite(shown["clip"])

@@ -35,8 +35,21 @@ def test_data_sets_are_listed(fruit: Path) -> None:
     lines = run("datasets", "list").stdout.splitlines()
     assert lines[1].startswith("snips    7 classes,    13,784 train and valid,     700 test. Goo et al. 2018")
     held = json.loads(run("datasets", "list", "--data", fruit, "--json").stdout)
-    assert [each["name"] for each in held] == ["atis", "snips", "imdb", "drugs", "amazon"]
-    assert {each["found"] for each in held} == {None}
+    assert [each["name"] for each in held][:5] == ["atis", "snips", "imdb", "drugs", "amazon"]
+    assert {each["found"] for each in held[:5]} == {None}
+
+
+def test_own_data_sets_are_listed_too(fruit: Path) -> None:
+    (fruit / "prices.csv").write_text("text,price\nan apple,3\n")  # no labels
+    (fruit / "hub").mkdir()
+    (fruit / "hub" / "train.csv").write_text("label,text\nx,an apple\n")
+    held = json.loads(run("datasets", "list", "--data", fruit, "--json").stdout)
+    assert {each["name"]: each["found"] for each in held if each["own"]} == {
+        "fruit": str(fruit / "fruit.csv"),
+        "hub": str(fruit / "hub"),
+        **{part: str(fruit / f"{part}.csv") for part in ("train", "valid", "test")},
+    }
+    assert f"fruit   your own; found: {fruit / 'fruit.csv'}\n" in run("datasets", "list", "--data", fruit).stdout
 
 
 def test_a_data_set_is_shown(fruit: Path) -> None:
@@ -67,7 +80,9 @@ def test_bleu_comes_with_its_signature(fruit: Path) -> None:
     held = json.loads(run("evaluate", "bleu", fruit / "test.csv", fruit / "test.csv", "--json").stdout)
     assert held["bleu"] == pytest.approx(100)
     assert held["signature"].startswith("nrefs:1|")
-    assert "Signature      nrefs:1|" in run("evaluate", "bleu", fruit / "test.csv", fruit / "test.csv").stdout
+    shown = run("evaluate", "bleu", fruit / "test.csv", fruit / "test.csv").stdout
+    assert "Signature      nrefs:1|" in shown
+    assert "Originals      whole texts: whatever the model did not read counts as lost\n" in shown
 
 
 def test_bleu_of_files_that_do_not_pair_is_refused(fruit: Path) -> None:

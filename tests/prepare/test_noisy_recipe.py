@@ -33,13 +33,6 @@ def test_one_budget_is_that_budget_in_every_step() -> None:
         assert mechanism.epsilon == pytest.approx(500)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "middle"), [(10, 5000, 200), (20, 300, 80), (750, 750, 750), (240, 260, 250), (1, 4, 2)]
-)
-def test_the_middle_of_the_range_is_a_round_number_inside_it(low: float, high: float, middle: float) -> None:
-    assert NoisyRecipe(epsilon_low=low, epsilon_high=high).middle == middle
-
-
 def test_a_range_of_budgets_in_the_wrong_order_is_refused() -> None:
     with pytest.raises(BadParameter, match="lower epsilon must not be above the higher 10, got 20"):
         NoisyRecipe(epsilon_low=20, epsilon_high=10)

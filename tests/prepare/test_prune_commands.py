@@ -48,7 +48,7 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
     asked = {"delta": 1e-6, "steps": 2, "batch_size": 4, "learning_rate": 1e-4, "seed": 7}
     options = [part for name, value in asked.items() for part in (f"--{name.replace('_', '-')}", value)]
     closing = run("prepare", "noisy", "--model", pr, *source, "--out", plus, "--epsilon-range", 20, 300, *options)
-    assert closing == f"Rewrite with it: dpbart rewrite IN OUT --epsilon 80 --model {plus}\n"  # sqrt(20 x 300) = 77
+    assert closing == f"Rewrite with it: dpbart rewrite IN OUT --epsilon 20 --model {plus}\n"  # the strongest promise
     made = Bundle.at(plus).facts
     assert {**asked, "epsilon_low": 20, "epsilon_high": 300}.items() <= made.recipe["noisy"].items()
     assert (made.variant, made.kept, made.corpora) == ("pr-plus", Bundle.at(pr).facts.kept, facts.corpora)

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
+from dpbart.privacy.scale import LEVELS
 
 
 def run(*args: object) -> Result:
@@ -66,6 +67,64 @@ def test_every_card_follows_the_schema(tiny: Bundle, tmp_path: Path, args: tuple
     for outside in ("<script", "http-equiv", "src=", "href=", "@import", "url("):
         assert outside not in page
     assert run("card", "verify", card, "--output", tmp_path / "out.csv").exit_code == 0
+
+
+def page_of(tiny: Bundle, folder: Path, *args: object) -> str:
+    return rewritten(tiny, folder, *args).with_suffix(".html").read_text()
+
+
+def test_the_bar_follows_the_scale(tiny: Bundle, tmp_path: Path) -> None:
+    for args, here in (
+        (("-e", 0.9), "strong"),
+        (("-e", 2500), "almost none"),
+        (("--mechanism", "none"), "none"),
+        # Two texts of anna, each at 15, are one person's.
+        (("-e", 15, "--mechanism", "laplace", "--person-column", "who"), "weak"),
+    ):
+        page = page_of(tiny, tmp_path, *args)
+        assert f'<li class="here" aria-current="true">{here}</li>' in page
+        colour = next(level.colour for level in LEVELS if level.name == here)
+        assert f"border-left: .4rem solid {colour}" in page
+
+
+def test_a_card_begins_with_what_is_promised_to_whom_and_what_was_read(tiny: Bundle, tmp_path: Path) -> None:
+    card = rewritten(tiny, tmp_path, "-e", 50, "--mechanism", "laplace", "--person-column", "who")
+    lines = card.with_suffix(".txt").read_text().splitlines()
+    assert lines[2] == "Promise:            WEAK. Epsilon 100, delta 0 for a person; epsilon 50, delta 0 for each text."
+    assert lines[3].endswith("Each person in the column 'who' (2 in all), for all of their texts in this run, up to 2.")
+    assert "right one of 10^43" in lines[4]
+    assert "The model read the first 12 tokens of each and wrote at most 12 tokens for each" in lines[5]
+    page = card.with_suffix(".html").read_text()
+    assert all(line.partition(":")[2].strip().replace("'", "&#x27;") in page for line in lines[2:6])
+
+
+def test_every_fact_is_grouped_and_says_what_it_means(tiny: Bundle, tmp_path: Path) -> None:
+    for args in RUNS:
+        page = page_of(tiny, tmp_path, *args)
+        assert re.findall("<h2>(.*?)</h2>", page) == [
+            "What is not covered",
+            "The promise",
+            "The data",
+            "The mechanism",
+            "The run",
+        ]
+        meanings = re.findall('<span class="meaning">(.*?)</span>', page)
+        assert len(meanings) == page.count("<tr>") > 25
+        assert all(each.endswith(".") for each in meanings)
+
+
+def test_free_text_that_is_not_rewritten_is_red_on_the_card(tiny: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("text,comment\na child,SECRET\n")
+    model = ("--model", tiny.folder, "--beams", 1, "-e", 1)
+    done = run("rewrite", tmp_path / "in.csv", tmp_path / "out.csv", *model)
+    card = tmp_path / "out.csv.card.json"
+    assert "Warning: 'comment': the column looks like free text" in done.stderr
+    assert json.loads(card.read_text())["free_text_columns"] == ["comment"]
+    assert (
+        '<p class="warning">&#x27;comment&#x27;: the column looks like free text'
+        in card.with_suffix(".html").read_text()
+    )
+    assert "WARNING: 'comment': the column looks like free text" in card.with_suffix(".txt").read_text()
 
 
 def test_a_signed_card_passes_its_checks(tiny: Bundle, tmp_path: Path, keys: tuple[Path, Path]) -> None:

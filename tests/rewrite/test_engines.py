@@ -79,6 +79,13 @@ def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
     return Processes(make, workers) if kind == "processes" else Inline(make)
 
 
+def test_workers_of_a_code_model_load_what_it_needs_and_no_more() -> None:
+    for model, module in (("mini-code", "dpbart.models.code.model"), ("mini", "dpbart.models.halves")):
+        engine = choose_engine("local", Settings(model, 10.0), workers=2)
+        assert isinstance(engine, Processes)
+        assert engine.preload == (module,)
+
+
 @pytest.mark.parametrize("kind", ["processes", "ray"])
 def test_a_dead_worker_is_replaced_and_its_batch_returned_once(tmp_path: Path, kind: str) -> None:
     read: list[int] = []

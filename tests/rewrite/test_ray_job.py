@@ -58,6 +58,9 @@ def test_a_job_on_ray_resumes_after_its_driver_was_killed(tiny: Bundle, tmp_path
     assert 0 < len(seen) < ROWS, (tmp_path / "errors").read_text()
 
     assert start(tmp_path, tiny.folder, "--resume").wait() == 0, (tmp_path / "errors").read_text()
+    ours = ("The model ", "Epsilon ", "Rewriting: ", f"{ROWS} texts rewritten", "Privacy card: ")
+    lines = (tmp_path / "errors").read_text().splitlines()
+    assert [line for line in lines if not line.startswith(ours)] == []  # nothing of Ray's own
     with (tmp_path / "out.csv").open(newline="") as out:
         written = list(csv.DictReader(out))
     assert [(row["n"], row["who"]) for row in written] == [(str(n), person) for n, person in enumerate(people)]

@@ -10,6 +10,7 @@ import click
 from dpbart import __version__
 from dpbart.cli.budget import budget
 from dpbart.cli.card import card
+from dpbart.cli.command import Group
 from dpbart.cli.datasets import datasets
 from dpbart.cli.evaluate import evaluate
 from dpbart.cli.experiment import experiment
@@ -20,7 +21,7 @@ from dpbart.cli.rewrite import rewrite
 from dpbart.errors import DpbartError, one_line
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Print our errors as one line on standard error and exit with status 1; exit with status 130 after Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> object:

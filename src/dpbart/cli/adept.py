@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Command
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 SHORT = 12  # words
 
 
-@click.command()
+@click.command(cls=Command)
 @corpus_option
 @out_option
 @click.option(

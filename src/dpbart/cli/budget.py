@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Group
+
 NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def _person(_context: click.Context, _option: click.Parameter, given: str | None
     return person
 
 
-@click.group()
+@click.group(cls=Group)
 def budget() -> None:
     """Show what people have spent according to a ledger, and limit it."""
 

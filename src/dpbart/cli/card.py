@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from dpbart.cli.command import Group
 
-@click.group()
+
+@click.group(cls=Group)
 def card() -> None:
     """Verify the privacy card of an output."""
 

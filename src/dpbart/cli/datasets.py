@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from dpbart.cli.command import Group
 from dpbart.cli.options import json_option
 
 data_option = click.option(
@@ -20,7 +21,7 @@ different_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def datasets() -> None:
     """List, show and prepare labelled data sets. dpbart itself contains no texts."""
 
@@ -29,7 +30,7 @@ def datasets() -> None:
 @data_option
 @json_option
 def list_datasets(folder: Path | None, as_json: bool) -> None:
-    """List the paper's five data sets, their counts, and whether your folder has them.
+    """List the paper's five data sets, their counts, whether your folder has them, and your own sets in it.
 
     \b
         dpbart datasets list --data data/
@@ -37,10 +38,11 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
     import os
 
     from dpbart.evaluate.data.known import KNOWN
-    from dpbart.evaluate.data.loading import ENVIRONMENT, data_folder, find_data
+    from dpbart.evaluate.data.loading import ENVIRONMENT, data_folder, find_data, own_sets
 
     asked = data_folder(folder) if folder is not None or os.environ.get(ENVIRONMENT) else None
     found = {name: find_data(name, asked) if asked else None for name in KNOWN}
+    own = own_sets(asked) if asked else {}
     if as_json:
         rows = [
             {
@@ -54,8 +56,12 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
                 "format": each.original,
                 "source": each.source,
                 "found": str(found[each.name]) if found[each.name] else None,
+                "own": False,
             }
             for each in KNOWN.values()
+        ]
+        rows += [
+            {**dict.fromkeys(rows[0]), "name": name, "found": str(file), "own": True} for name, file in own.items()
         ]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
@@ -64,6 +70,8 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
         click.echo(
             f"{each.name:<7} {each.classes:>2} classes, {each.train:>9,} train and valid, {each.test:>7,} test. {here}"
         )
+    for name, file in own.items():
+        click.echo(f"{name:<7} your own; found: {file}")
 
 
 @datasets.command()

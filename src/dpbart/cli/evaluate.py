@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Group
 from dpbart.cli.judge import INSIDE_CODE, fluency, names, similarity
 from dpbart.cli.options import json_option, text_option
 from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dpbart.evaluate.data.splits import Splits
 
 
-@click.group()
+@click.group(cls=Group)
 def evaluate() -> None:
     """Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still learn."""
 
@@ -34,6 +35,8 @@ for command in (similarity, names, fluency):
 def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> None:
     """Corpus BLEU of REWRITTEN against ORIGINAL, row by row, and its signature.
 
+    Originals count as a whole. A model that reads only the first tokens of a text loses the rest, and BLEU shows it.
+
     \b
         dpbart evaluate bleu reviews.csv private.csv
     """
@@ -43,11 +46,12 @@ def bleu(original: Path, rewritten: Path, text_column: str, as_json: bool) -> No
     texts = read_pairs(original, rewritten, text_column=text_column)
     kept = measure_kept(*texts)
     if as_json:
-        figures = {"bleu": kept.bleu, "content_words": kept.content_words, "texts": len(texts[0])}
+        figures = {"bleu": kept.bleu, "content_words": kept.content_words, "texts": len(texts[0]), "originals": "whole"}
         click.echo(json.dumps({**figures, "signature": kept.signature}))
         return
     click.echo(f"BLEU           {kept.bleu:.2f} of 100 over {len(texts[0]):,} texts")
     click.echo(f"Content words  {kept.content_words:.1%} kept")
+    click.echo("Originals      whole texts: whatever the model did not read counts as lost")
     click.echo(f"Signature      {kept.signature}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Group
 from dpbart.cli.datasets import data_option, different_option
 from dpbart.cli.options import address_option, engine_option, json_option, workers_option
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dpbart.evaluate.experiment.results import Result, Sample
 
 
-@click.group()
+@click.group(cls=Group)
 def experiment() -> None:
     """Run the paper's experiments, or your own, and make their tables and figures."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Command
 from dpbart.cli.options import corpus_option, json_option, text_option
 
 INSIDE_CODE = (
@@ -17,7 +18,7 @@ INSIDE_CODE = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("original", type=click.Path(path_type=Path))
 @click.argument("rewritten", type=click.Path(path_type=Path))
 @click.option(
@@ -59,7 +60,7 @@ def similarity(original: Path, rewritten: Path, encoder: str | None, text_column
         click.echo(f"Unrelated   {found.unrelated:.3f} between rewritten texts and other originals")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Model: a bundled name, a directory or a hub id."
 )
@@ -102,7 +103,7 @@ def names(model: str, epsilon: float, texts: int, as_json: bool) -> None:
         click.echo(f"{name.capitalize():<8} {each.share:.2%} of {each.details:,} came through{elsewhere}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("rewritten", type=click.Path(path_type=Path))
 @corpus_option
 @click.option("--original", type=click.Path(path_type=Path), help="Original texts, to compare with.")

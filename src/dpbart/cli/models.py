@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Group
+
+if TYPE_CHECKING:
+    from dpbart.models.bundle import Bundle
 
 
-@click.group()
+@click.group(cls=Group)
 def models() -> None:
     """List, show and import models."""
 
@@ -19,7 +24,7 @@ def models() -> None:
 @models.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_models(as_json: bool) -> None:
-    """List the models that ship with the package.
+    """List the models that ship with the package: what each is for, its language, its length, and the default.
 
     \b
         dpbart models list
@@ -28,11 +33,15 @@ def list_models(as_json: bool) -> None:
 
     bundles = [Bundle.find(name) for name in bundled_names()]
     if as_json:
-        click.echo(json.dumps([{"name": each.name, **_short(asdict(each.facts))} for each in bundles]))
+        click.echo(json.dumps([{**_purpose(each), **_short(asdict(each.facts))} for each in bundles]))
         return
     for each in bundles:
-        default = " (the default)" if each.name == DEFAULT_MODEL else ""
-        click.echo(f"{each.name:<14} {each.facts.variant:<8} {each.family.summary(each)}{default}")
+        held = _purpose(each)
+        click.echo(f"{each.name}{' (the default)' if held['default'] else ''}")
+        click.echo(f"  for       {held['purpose']}")
+        click.echo(f"  language  {held['language'] or 'not stated'}")
+        click.echo(f"  length    reads {held['reads']} tokens, writes at most {held['writes']}")
+        click.echo(f"  details   {each.facts.variant}: {each.family.summary(each)}")
 
 
 @models.command()
@@ -58,7 +67,7 @@ def show(model: str, as_json: bool) -> None:
 
 
 @models.command("import")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Model directory to create.")
 @click.option("--base", help="For a BART: directory or hub id that provides the config and the tokenizer.")
 @click.option(
@@ -88,6 +97,19 @@ def import_model(
     bundle = import_checkpoint(source, base=base, pruned_file=pruned, clip=clip, length=length, out=out)
     kept = bundle.facts.width if bundle.facts.kept is None else len(bundle.facts.kept)
     click.echo(f"Imported to {out}: {kept} of {bundle.facts.width} columns kept. Rewrite with --model {out}")
+
+
+def _purpose(bundle: Bundle) -> dict[str, object]:
+    """What somebody who chooses a model wants to know."""
+    facts, family = bundle.facts, bundle.family
+    return {
+        "name": bundle.name,
+        "default": bundle.name == DEFAULT_MODEL,
+        "purpose": family.variants[facts.variant],
+        "language": facts.language,
+        "reads": family.reads(bundle, length=facts.length),
+        "writes": family.writes(bundle, length=facts.length),
+    }
 
 
 def _short(facts: dict[str, object]) -> dict[str, object]:

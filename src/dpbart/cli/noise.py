@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Command
 
 if TYPE_CHECKING:
     from dpbart.privacy.facts import Facts
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text; smaller is more private.")
 @click.option("-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee.")
 @click.option("-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Bundled name, directory, or hub id.")
@@ -67,12 +69,22 @@ def _show_json(facts: Facts, two: float, many: float) -> None:
 
 
 def _show_words(facts: Facts, two: float, many: float) -> None:
-    click.echo(f"{'Guarantee':<13}{facts.guarantee} for one text")
-    for name, words in facts.lines:
-        click.echo(f"{name:<13}{words}")
-    click.echo(f"{'Channel':<13}at most {facts.bits:.4g} bits of a text get through")
-    click.echo("In words     An attacker who knows that a text is one of two, equally likely, picks the right one at")
-    click.echo(f"             most {_percent(two)} of the time (50% is chance); one of a million, {_percent(many)}.")
+    from dpbart.privacy.scale import WEAK_ABOVE, level_of, odds, often
+
+    level, weak = level_of(facts.guarantee), facts.guarantee.epsilon > WEAK_ABOVE
+    guess = (
+        f"An attacker who knows that a text is one of two, equally likely, picks the right one {often(two)} "
+        f"(50% is chance); one of a million, {often(many)}."
+    )
+    lines = [
+        ("Guarantee", f"{facts.guarantee} for one text"),
+        ("Promise", f"{level.name}. {level.meaning}"),
+        *facts.lines,
+        ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
+        ("In words", odds(facts.guarantee, bits=facts.bits) if weak else guess),
+    ]
+    for name, words in lines:
+        click.echo(textwrap.fill(words, 100, initial_indent=f"{name:<13}", subsequent_indent=" " * 13))
 
 
 def _latent_facts(
@@ -90,12 +102,3 @@ def _latent_facts(
             raise BadParameter(f"{name} must be at least 1, got {value}.")
     chosen = make_noise(mechanism, epsilon=epsilon, delta=delta)
     return ColumnsChannel(Columns.all(width), ByValue(0.1 if clip is None else clip), chosen, length).facts
-
-
-def _percent(share: float) -> str:
-    """A share in per cent. Near certainty gets no digits: it is no longer a useful bound.
-
-    >>> _percent(0.8413), _percent(0.99999999), _percent(1.0)
-    ('84.1%', 'practically all', 'practically all')
-    """
-    return "practically all" if share > 0.999 else f"{100 * share:.3g}%"

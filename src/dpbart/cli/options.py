@@ -13,7 +13,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 corpus_option = click.option(
     "--corpus",
     "corpus",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, exists=True),
     multiple=True,
     required=True,
     help="Public text, one text per line: a .txt, .txt.gz or .txt.zst file, or a folder of such files. Repeatable.",

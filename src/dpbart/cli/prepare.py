@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpbart.cli.adept import adept
+from dpbart.cli.command import Group
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option, texts_option
 from dpbart.cli.prepare_code import code
 from dpbart.errors import BadParameter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dpbart.prepare.clip import ClipChoice
 
 
-@click.group()
+@click.group(cls=Group)
 def prepare() -> None:
     """Make a model from public text. Never use private text: a model is public."""
 
@@ -116,18 +117,20 @@ def clip(model: Path, corpus: tuple[Path, ...], texts: int, as_json: bool) -> No
     \b
         dpbart prepare clip --model models/mini --corpus corpus/
     """
+    from dpbart.models.bundle import Bundle
+
+    bundle = Bundle.at(model)  # what can be refused is refused before torch is loaded
+    bundle.require_bart("its clip is part of its training. Train another model with: dpbart prepare adept --clip")
+    bundle.require_before_noise("its clip is part of that training. Train another model with: dpbart prepare noisy")
+
     from accelerate import Accelerator
 
-    from dpbart.models.bundle import Bundle
     from dpbart.prepare.clip import choose_clip, draw_clip
     from dpbart.prepare.corpus import find_corpus, held_out_texts
     from dpbart.prepare.quality import Copier
 
     if not Accelerator().is_main_process:
         return  # only the main process measures and writes
-    bundle = Bundle.at(model)
-    bundle.require_bart("its clip is part of its training. Train another model with: dpbart prepare adept --clip")
-    bundle.require_before_noise("its clip is part of that training. Train another model with: dpbart prepare noisy")
     choice = choose_clip(Copier.load(bundle), held_out_texts(find_corpus(corpus), texts))
     draw_clip(choice, bundle.folder / "clip.png")
     figures = _clip_figures(choice, texts)
@@ -216,6 +219,10 @@ def prune(
         dpbart prepare prune --model mini --corpus corpus/ --out models/pr
     """
     from dpbart.models.bundle import Bundle
+
+    bundle = Bundle.find(model)  # refuses an unknown model before torch is loaded
+    _require_apart(bundle, out)
+
     from dpbart.prepare.corpus import find_corpus
     from dpbart.prepare.prune import BUDGETS, PruneRecipe, draw_rounds, prune, write_pruned
 
@@ -231,8 +238,6 @@ def prune(
         seed=seed,
     )
     chosen = recipe.columns_of_round(chosen)
-    bundle = Bundle.find(model)
-    _require_apart(bundle, out)
     files = find_corpus(corpus)
     pruned = prune(bundle, files, recipe, out.with_name(out.name + ".training"), texts)
     if pruned is None:
@@ -282,9 +287,13 @@ def noisy(
     You can stop at any time; the same command resumes from the last checkpoint (OUT.training).
 
     \b
-        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 5000
+        dpbart prepare noisy --model models/pr --corpus corpus/ --out models/pr-plus --epsilon-range 10 500
     """
     from dpbart.models.bundle import Bundle
+
+    bundle = Bundle.find(model)  # refuses an unknown model before torch is loaded
+    _require_apart(bundle, out)
+
     from dpbart.prepare.corpus import find_corpus
     from dpbart.prepare.noisy import NoisyRecipe, train_noisy, write_noisy
 
@@ -298,11 +307,10 @@ def noisy(
         learning_rate=learning_rate,
         seed=seed,
     )
-    bundle, training = Bundle.find(model), out.with_name(out.name + ".training")
-    _require_apart(bundle, out)
+    training = out.with_name(out.name + ".training")
     files = find_corpus(corpus)
     trained = train_noisy(bundle, files, recipe, training)
     if trained is None:
         return  # only the main process writes
     write_noisy(bundle, trained, files, recipe, training, out)
-    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {recipe.middle:g} --model {out}")
+    click.echo(f"Rewrite with it: dpbart rewrite IN OUT --epsilon {recipe.epsilon_low:g} --model {out}")

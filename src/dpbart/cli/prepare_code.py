@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbart.cli.command import Command
 from dpbart.cli.options import corpus_option, json_option, out_option, seed_option
 from dpbart.errors import BadParameter
 
@@ -22,7 +23,7 @@ _TEXTS = 200
 _SENTENCE_STEPS = 6_400
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-m", "--model", help="Code model to adapt to your domain: bundled name, directory, or hub id.")
 @click.option(
     "--teacher",
@@ -32,7 +33,7 @@ _SENTENCE_STEPS = 6_400
 @corpus_option
 @click.option(
     "--documents",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, exists=True),
     multiple=True,
     help="Like --corpus, for files in which neighbouring lines belong together, such as the sentences of articles. "
     "Repeatable.",
@@ -92,16 +93,21 @@ def code(
         dpbart prepare code --corpus corpus/ --out models/code --teacher sentence-transformers/all-MiniLM-L6-v2
         dpbart prepare code --model mini-code --corpus public-like-mine.txt --out mine --minutes 30
     """
-    from accelerate import Accelerator
-
+    from dpbart.models.bundle import Bundle
     from dpbart.prepare.code.recipe import CodeRecipe, WriterPlan
 
-    if not Accelerator().is_main_process:
-        return  # one process is enough
     if (model is None) == (teacher is None):
         raise BadParameter("give either --teacher, for a new model, or --model, to adapt one.")
     if steps is not None and minutes is not None:
         raise BadParameter("give either --steps or --minutes, not both.")
+    for name in (model, tokenizer_of):
+        if name is not None:
+            Bundle.find(name)  # refuses an unknown model before torch is loaded
+
+    from accelerate import Accelerator
+
+    if not Accelerator().is_main_process:
+        return  # one process is enough
     if model is not None:
         _refuse({"--sentence-steps": sentence_steps, "--tokenizer-of": tokenizer_of, "--texts": texts})
         plan = WriterPlan(steps=steps or 0, minutes=minutes, lines=lines, seed=seed)

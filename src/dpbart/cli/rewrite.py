@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from dpbart import DEFAULT_MODEL
+from dpbart.cli.command import Command
 from dpbart.cli.options import address_option, dialect_options, engine_option, workers_option
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-e", "--epsilon", type=float, help="Privacy budget of one text; smaller is more private.")
@@ -146,7 +148,8 @@ def rewrite(
     if request.reading is not None:
         click.echo(f"{source} is read as {request.reading}.", err=True)
     settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
-    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address)
+    tell = partial(click.echo, err=True)
+    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
     if request.card_file is not None:
         click.echo(f"Privacy card: {request.card_file}", err=True)

@@ -21,7 +21,7 @@ def load_adept(bundle: Bundle) -> SplitAdept:
 
 ADEPT = LatentFamily(
     name="adept",
-    variants=("adept",),
+    variants={"adept": "the older LSTM baseline ADePT, with corrected noise: comparisons"},
     clip=ByNorm,
     positions=lambda _: 1,
     halves=load_adept,

@@ -21,7 +21,11 @@ def load_bart(bundle: Bundle) -> SplitBart:
 
 BART = LatentFamily(
     name="bart",
-    variants=("clv", "pr", "pr-plus"),
+    variants={
+        "clv": "the paper's DP-BART-CLV: large budgets and comparisons, and a start for other models",
+        "pr": "the paper's DP-BART-PR: like CLV, with columns pruned so that the rest gets less noise",
+        "pr-plus": "the paper's DP-BART-PR+: pruned, then trained under noise",
+    },
     clip=ByValue,
     positions=lambda length: length,
     halves=load_bart,

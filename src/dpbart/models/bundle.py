@@ -44,6 +44,7 @@ class ModelFacts:
     width: int  # columns of a latent before pruning
     clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
+    language: str | None = None  # of the text that it was trained on, as an English word; None if not stated
     told: bool = False  # whether it is given public side information (channels/side_information.py)
     code: dict[str, Any] | None = None  # of a code model: its table of sizes, and its settings
     corpora: tuple[dict[str, Any], ...] = ()  # the public text it was trained on: name, sha256, texts

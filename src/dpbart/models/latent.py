@@ -5,7 +5,7 @@ They differ in their network, in how their latent is clipped, and in how many ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -56,18 +56,19 @@ class LatentFamily:
 
     Attributes:
         name: the model_type in config.json.
-        variants: the variants that dpbart.json may name.
+        variants: the variants that dpbart.json may name, each with what it is for.
         clip: makes the clip for a bound.
         positions: the number of rows of a latent, given the length of a text in ids.
         halves: loads the two halves from a model directory; imports torch.
     """
 
     name: str
-    variants: tuple[str, ...]
+    variants: Mapping[str, str]
     clip: Callable[[float], Clip]
     positions: Callable[[int], int]
     halves: Callable[[Bundle], Halves]
     mechanisms: tuple[str, ...] = tuple(NOISES)  # the first is the default
+    network: str = "dpbart.models.halves"  # imports transformers
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
@@ -90,6 +91,10 @@ class LatentFamily:
         """As many tokens as are written."""
         return length
 
+    def writes(self, bundle: Bundle, *, length: int) -> int:
+        """As many tokens as its length."""
+        return length
+
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """The card's entry about a model."""
         columns = bundle.columns
@@ -100,6 +105,9 @@ class LatentFamily:
             length=length,
             decoding=_search(beams).recipe,
             public_data=bundle.facts.corpora,
+            reads=self.reads(bundle, length=length),
+            writes=self.writes(bundle, length=length),
+            language=bundle.facts.language,
             kept=len(columns.kept),
             width=columns.width,
             files=bundle.files,

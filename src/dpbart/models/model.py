@@ -6,7 +6,7 @@ its models use and how to load them. It reads that from the model directory, wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpbart.channels.channel import Channel
@@ -50,12 +50,16 @@ class Family(Protocol):
         """The model_type in config.json."""
 
     @property
-    def variants(self) -> tuple[str, ...]:
-        """The variants that dpbart.json may name."""
+    def variants(self) -> Mapping[str, str]:
+        """The variants that dpbart.json may name, each with what it is for."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms that its channel can use; the first is the default."""
+
+    @property
+    def network(self) -> str:
+        """The module that loads its models. It imports torch, and transformers only if the models need it."""
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
@@ -67,6 +71,9 @@ class Family(Protocol):
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read, where so many are written at most."""
+
+    def writes(self, bundle: Bundle, *, length: int) -> int:
+        """Tokens that are written for a text, at most, where its length is so many."""
 
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """The card's entry about a model. Hashes the weights, but does not load them."""

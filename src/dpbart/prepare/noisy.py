@@ -68,13 +68,6 @@ class NoisyRecipe:
             seed=self.seed,
         )
 
-    @property
-    def middle(self) -> float:
-        """The geometric middle of the range, rounded to as few digits as keep it inside the range."""
-        exact = math.sqrt(self.epsilon_low * self.epsilon_high)
-        rounded = (float(f"{exact:.{digits}g}") for digits in range(1, 18))
-        return next(each for each in rounded if self.epsilon_low <= each <= self.epsilon_high)
-
     def mechanism_at(self, step: int, random: np.random.Generator) -> NoiseMechanism:
         """A random mechanism for one text: at first only high budgets and weak noise, later the whole range."""
         if self.epsilon_low < self.epsilon_high and random.random() < self.noiseless:

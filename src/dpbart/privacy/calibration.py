@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from scipy.special import log_ndtr
-
 from dpbart.errors import BadParameter
 from dpbart.privacy.decimals import exactly
 
@@ -200,6 +198,8 @@ def _least(falling: Callable[[float], float], asked: float, *, low: float, high:
 
 def _log_delta(sigma: float, epsilon: float) -> float:
     """log delta at sensitivity 1; minus infinity if a float cannot distinguish delta from 0."""
+    from scipy.special import log_ndtr  # slow to import, and codes do without it
+
     first = float(log_ndtr(1 / (2 * sigma) - epsilon * sigma))
     second = epsilon + float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma))
     return first + math.log(-math.expm1(second - first)) if second < first else -math.inf

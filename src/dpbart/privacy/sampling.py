@@ -17,17 +17,20 @@ the rounding of (value + noise): post-processing of the continuous mechanism, wi
 in epsilon or delta.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcinv
 
 from dpbart.errors import BadParameter
+
+if TYPE_CHECKING:
+    import mpmath
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -106,6 +109,8 @@ class NormalLaw:
 
     def quantile(self, tail: Floats) -> Floats:
         """The x with Pr[|X| >= x] = tail."""
+        from scipy.special import erfcinv  # slow to import, and codes do without it
+
         return np.asarray(erfcinv(tail) * math.sqrt(2), dtype=np.float64)
 
     def tail(self, x: mpmath.mpf) -> mpmath.mpf:
@@ -184,6 +189,8 @@ def draw_rounded(
 
 def _decide(law: Law, start: int, bits: int, *, scale: float, grid: float, entropy: Entropy) -> int:
     """Draw more bits of U until it lies in one cell, in exact arithmetic, and return that cell."""
+    import mpmath  # slow to import, and rarely needed
+
     context = mpmath.MPContext()  # not the shared one: another thread may change its precision
     while True:
         start = start << 64 | int(entropy.words(1)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,7 +17,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import check_card, check_card_place, describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.results import check_card_place, clear_half_written, remove_old_output
@@ -27,6 +27,7 @@ from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfini
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
 from dpbart.rewrite.joined import Joined, one_label_per_person
+from dpbart.rewrite.notices import notices
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
@@ -228,6 +229,7 @@ def rewrite_file(
     engine: str = "local",
     workers: int | None = None,
     address: str | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Card:
     """Rewrite a file: check everything, rewrite and save batch by batch, then write the card and the output.
 
@@ -239,6 +241,7 @@ def rewrite_file(
         engine: "local" or "ray".
         workers: number of processes or Ray actors; chosen by the number of rows if left out.
         address: the address of a Ray cluster.
+        tell: is called with each line that a user should read before anything is released.
 
     Returns:
         The privacy card, which is also written next to the output.
@@ -250,6 +253,9 @@ def rewrite_file(
         engine, settings, workers=workers or 1, address=address
     )  # refuse bad arguments before reading the input
     job = plan(request, settings.described)
+    if tell is not None:
+        for line in notices(job):
+            tell(line)
     return job.run(choose_engine(engine, settings, workers=workers, rows=job.rows, address=address))
 
 

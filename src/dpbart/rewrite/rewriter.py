@@ -89,6 +89,10 @@ class Rewriter:
         """
         if isinstance(texts, str):
             raise BadParameter("texts must be a list of strings, got one string. Pass [text].")
+        for number, text in enumerate(texts, start=1):
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                raise BadParameter(f"texts must be strings, got {kind} as text {number}. Pass '' for a missing text.")
         if row is not None and isinstance(self.entropy, ReplaySeed):
             self.entropy.go_to(row)
         written: list[str] = []

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.tables import paths, structs
@@ -198,7 +197,7 @@ def _reads_as_string(kind: pa.DataType) -> bool:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    return pc.cast(array, pa.string()) if _reads_as_string(array.type) else array
+    return array.cast(pa.string()) if _reads_as_string(array.type) else array
 
 
 def _as_type(values: Sequence[object], kind: pa.DataType) -> Sequence[object]:

@@ -15,6 +15,7 @@ from dpbart.evaluate.data.known import KNOWN, KnownSet
 from dpbart.evaluate.data.splits import SourceRow, Splits
 from dpbart.evaluate.data.splitting import with_splits
 from dpbart.evaluate.data.tables import read_folder, read_table
+from dpbart.tables.table import open_table
 
 ENVIRONMENT = "DPBART_DATA"
 
@@ -40,6 +41,16 @@ def find_data(name: str, folder: Path) -> Path | None:
             if (place / file).exists():
                 return place / file
     return None
+
+
+def own_sets(folder: Path) -> dict[str, Path]:
+    """The data sets in the folder that are not the paper's: tables with a label and a text, and folders of tables."""
+    found = {}
+    for place in sorted((*folder.iterdir(), *(folder / "downstream").glob("*"))):
+        name = place.stem if place.is_file() else place.name
+        if name not in KNOWN and name not in found and find_data(name, folder) == place and _is_set(place):
+            found[name] = place
+    return found
 
 
 def load_data(name: str, folder: Path, *, allow_different: bool = False) -> Splits:
@@ -90,6 +101,16 @@ def fetch(hub_id: str) -> Path:
             f"'{hub_id}' could not be fetched from the hub ({type(error).__name__}). "
             "Go online, or put the data set in the data folder."
         ) from error
+
+
+def _is_set(place: Path) -> bool:
+    """Whether it can be loaded, as far as its names show."""
+    if place.is_dir():
+        return _has_tables(place)
+    try:
+        return "label" in open_table(place).columns
+    except BadTable:
+        return False
 
 
 def _has_tables(folder: Path) -> bool:

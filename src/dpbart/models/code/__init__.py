@@ -6,7 +6,8 @@ Nothing here imports torch before a model is loaded.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpbart.channels.code import CodeChannel, CodeTable, make_channel
@@ -26,8 +27,11 @@ class CodeFamily:
     """Sentence encoder, tree of gists, and writer."""
 
     name: str = "dpbart-code"
-    variants: tuple[str, ...] = ("code",)
+    variants: Mapping[str, str] = field(
+        default_factory=lambda: {"code": "small budgets: a text becomes one short code, which is then written out"}
+    )
     mechanisms: tuple[str, ...] = (Response.name, NonPrivate.name)
+    network: str = "dpbart.models.code.model"
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
@@ -47,15 +51,18 @@ class CodeFamily:
             raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
 
     def summary(self, bundle: Bundle) -> str:
-        """What it reads and writes, and for which budgets."""
-        rows, length = self.table(bundle).rows, bundle.facts.length
-        reads = self.reads(bundle, length=length)
-        return f"reads {reads} tokens, writes {length}, epsilon {rows[0][0]:g} to {rows[-1][0]:g}"
+        """Its codes, and for which budgets."""
+        rows = self.table(bundle).rows
+        return f"codes of {rows[0][1]} to {rows[-1][1]} bits for epsilon {rows[0][0]:g} to {rows[-1][0]:g}"
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read: all windows of the sentence encoder, whatever is written."""
         sizes = self._config(bundle)["sentence"]
         return int(sizes["windows"]) * int(sizes["window"])
+
+    def writes(self, bundle: Bundle, *, length: int) -> int:
+        """As many tokens as its length."""
+        return length
 
     def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
         """What a card says about a model."""
@@ -72,6 +79,9 @@ class CodeFamily:
             ),
             public_data=bundle.facts.corpora,
             files=bundle.files,
+            reads=self.reads(bundle, length=length),
+            writes=self.writes(bundle, length=length),
+            language=bundle.facts.language,
         )
 
     def load(

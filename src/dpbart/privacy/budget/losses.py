@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from dpbart.privacy.calibration import gaussian_epsilon
 from dpbart.privacy.loss import ResponseLoss
@@ -120,6 +119,7 @@ def _response(loss: ResponseLoss, step: float) -> DensePLDPmf:
 def _normal(precision: float, step: float, cut: float) -> DensePLDPmf:
     """The losses of all Gaussian releases, rounded up to a grid: normal, with variance m and mean m / 2."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf
+    from scipy.special import ndtr, ndtri
 
     width = -float(ndtri(cut)) * math.sqrt(precision)
     first, last = math.floor((precision / 2 - width) / step), math.ceil((precision / 2 + width) / step)
@@ -129,4 +129,6 @@ def _normal(precision: float, step: float, cut: float) -> DensePLDPmf:
 
 def _highest(precision: float, cut: float) -> float:
     """The highest loss of the Gaussian releases that is not cut off."""
+    from scipy.special import ndtri  # slow to import, and few runs need it
+
     return precision / 2 - float(ndtri(cut)) * math.sqrt(precision)

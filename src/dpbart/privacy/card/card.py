@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbart.errors import one_line
 from dpbart.files import write_together
+from dpbart.privacy.card.lines import groups
 from dpbart.privacy.card.page import html_page
 from dpbart.privacy.card.signing import SIGNATURE, sign
+from dpbart.privacy.card.summary import free_text_warning, summary
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
+from dpbart.privacy.scale import level_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -54,6 +56,9 @@ class ModelLine:
     kept: int | None = None  # columns of the latent that are used; None if there is no latent
     width: int | None = None
     files: str | None = None  # a hash of everything that is loaded besides the weights
+    reads: int | None = None  # tokens of a text, at most; None if not stated
+    writes: int | None = None  # tokens for a text, at most; None if not stated
+    language: str | None = None  # that it was trained on; None if not stated
 
     @property
     def identity(self) -> str:
@@ -129,6 +134,7 @@ class Card:
     unit: str = UNIT
     trust_model: str = TRUST_MODEL
     not_covered: Sequence[str] = NOT_COVERED
+    free_text_columns: Sequence[str] = ()  # released as they are, although their names sound like free text
 
     def as_dict(self) -> dict[str, object]:
         """The content of the JSON. An infinite epsilon or number of bits is null, and then `private` is false."""
@@ -154,57 +160,31 @@ class Card:
     def title(self) -> str:
         return "PRIVACY CARD" if self.guarantee.private else "PRIVACY CARD: THIS OUTPUT IS NOT PRIVATE"
 
-    def lines(self) -> list[tuple[str, str]]:
-        """The lines of the pages: a heading and a sentence each."""
-        facts, model, person = self.facts, self.model, self.person
-        corpora = ", ".join(str(each["name"]) for each in model.public_data) or "see its own documentation"
-        return [
-            ("Guarantee", f"{self.guarantee} for each of {self.rows:,} texts"),
-            ("Unit", self.unit),
-            *person.lines(),
-            ("Composition", person.composition),
-            ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
-            ("Ledger", person.ledger),
-            ("Mechanism", f"{facts.mechanism}; {facts.proof}"),
-            *facts.lines,
-            ("Sampler", facts.sampler),
-            ("Slack", "epsilon 0, delta 0: the sampler is exact"),
-            ("Entropy", facts.entropy),
-            ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
-            ("Model", f"{model.identity} ({model.variant}), length {model.length}"),
-            *([] if model.files is None else [("Model files", f"SHA-256 {model.files}, without the weights")]),
-            *([] if model.kept is None else [("Columns", f"{model.kept} of {model.width} kept")]),
-            ("Decoding", model.decoding),
-            ("Public data", corpora),
-            ("Trust model", self.trust_model),
-            ("Side channels", "; ".join(self.side_channels)),
-            ("Labels", self.labels),
-            ("Other columns", ", ".join(self.other_columns) + ": unchanged" if self.other_columns else "none"),
-            ("Metrics", self.metrics),
-            ("Recipe", self.recipe),
-            ("Run", f"{self.rows:,} rows, {self.run.rows_per_second:,.1f} per second"),
-            ("Refused", f"{self.run.refused:,} texts during the run, by a budget"),
-            ("Engine", self.run.engine),
-            ("Versions", ", ".join(f"{name} {version}" for name, version in self.run.versions.items())),
-            ("Settings", f"SHA-256 {self.run.settings_sha256}"),
-            ("Output", f"SHA-256 {self.run.output_sha256 or 'unknown: it went to standard output'}"),
-            ("Made", f"{self.made} by dpbart {self.version}"),
-        ]
+    @property
+    def warnings(self) -> list[str]:
+        """What somebody should look at before the output is shared."""
+        return [free_text_warning(self.free_text_columns)] if self.free_text_columns else []
 
     def as_text(self) -> str:
-        """The page for a terminal."""
-        body = "\n".join(f"{name + ':':<15}{one_line(value)}" for name, value in self.lines())
-        covered = "\n".join(f"  - {each}" for each in self.not_covered)
-        return f"{self.title}\n{'=' * len(self.title)}\n{body}\n\nNot covered:\n{covered}\n"
+        """The page for a terminal: the summary first, then all facts by group."""
+        top = "".join(f"{name + ':':<20}{value}\n" for name, value in summary(self))
+        top += "".join(f"WARNING: {each}\n" for each in self.warnings)
+        covered = "".join(f"  - {each}\n" for each in self.not_covered)
+        body = "".join(
+            f"\n{title}\n{'-' * len(title)}\n" + "".join(f"{each.name + ':':<15}{each.value}\n" for each in facts)
+            for title, facts in groups(self)
+        )
+        return f"{self.title}\n{'=' * len(self.title)}\n{top}\nNot covered:\n{covered}{body}"
 
     def as_html(self) -> str:
         """The page for a browser, self-contained and without scripts."""
         return html_page(
             title=self.title,
-            promise=str(self.guarantee),
-            private=self.guarantee.private,
-            lines=[(name, one_line(value)) for name, value in self.lines()],
+            level=level_of(self.person.counted_guarantee),
+            summary=summary(self),
+            warnings=self.warnings,
             not_covered=self.not_covered,
+            groups=groups(self),
         )
 
     def write(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
-
-from scipy.special import ndtr
 
 from dpbart.privacy.calibration import (
     check_delta,
@@ -66,7 +65,8 @@ class Gaussian:
         """The facts of a channel with these bounds."""
         multiplier = gaussian_sigma(epsilon=self.epsilon, delta=self.delta, sensitivity=1.0)
         # Exact for the two latents that lie farthest apart: Phi(L2 / 2 sigma).
-        right_of_two = float(ndtr(bounds.sensitivity.l2 / (2 * self.noise_scale(bounds.sensitivity))))
+        distance = bounds.sensitivity.l2 / (2 * self.noise_scale(bounds.sensitivity))
+        right_of_two = math.erfc(-distance / math.sqrt(2)) / 2
         event = Event(self.name, exactly(self.epsilon), exactly(self.delta), multiplier)
         return noise_facts(self, bounds, proof=PROOF, right_of_two=right_of_two, event=event)
 

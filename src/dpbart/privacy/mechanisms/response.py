@@ -23,7 +23,6 @@ from decimal import Decimal
 from functools import cached_property
 from typing import ClassVar
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
 
@@ -185,6 +184,8 @@ class Response:
 
     def _edge(self, bits: int) -> tuple[int, int]:
         """Two numbers of `bits` bits: below the first, U < g is certain; above the second, U > g is certain."""
+        import mpmath  # slow to import, and only needed to draw
+
         context = mpmath.MPContext()
         context.prec = bits + _GUARD
         weight = context.exp(

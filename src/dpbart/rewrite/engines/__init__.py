@@ -28,7 +28,7 @@ def _local(settings: Settings, workers: int | None, rows: int | None, address: s
         small = replayed or rows is None or rows < WORTH_WORKERS
         workers = 1 if small or _has_gpu() else min(usable_cores(), MOST_WORKERS)
     check_workers(workers, replayed=replayed)
-    return Inline(make) if workers == 1 else Processes(make, workers)
+    return Inline(make) if workers == 1 else Processes(make, workers, (settings.bundle.family.network,))
 
 
 def _on_ray(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:

@@ -105,6 +105,7 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
             "running on Ray needs an extra package. Install it with: pip install 'dpbart[ray]'"
         ) from None
     _check_reachable(address)
+    logging.getLogger("ray").setLevel(logging.ERROR)  # `quiet` comes too late for what Ray says while it starts
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     try:
         if address is None:
@@ -113,7 +114,7 @@ def _connected(address: str | None, workers: int | None) -> Iterator[Any]:
             ray.init(address="local", num_cpus=cores, include_dashboard=False, _system_config=_NEVER_SPILL, **quiet)
         else:
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except Exception as error:  # Ray raises bare Exceptions too, such as for a node that starts too slowly
         raise EngineFailed(f"Ray cannot be started or reached ({type(error).__name__}). Check --address.") from None
     try:
         yield ray

@@ -27,6 +27,7 @@ class Processes:
 
     make: Make
     workers: int
+    preload: tuple[str, ...] = ()  # modules that every worker needs
 
     @property
     def name(self) -> str:
@@ -62,7 +63,7 @@ class Processes:
         # Torch's threads do not survive a fork, so workers are not forked from this process. They are forked from a
         # server that has imported everything and computed nothing, so that even replacement workers start at once.
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([Rewriter.__module__, "dpbart.models.halves"])
+        context.set_forkserver_preload([Rewriter.__module__, *self.preload])
         return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(self.make, threads))
 
 

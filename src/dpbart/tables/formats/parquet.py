@@ -7,7 +7,6 @@ from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
@@ -133,6 +132,8 @@ def _with_used_categories(table: pa.Table) -> pa.Table:
 
 
 def _used_categories(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    import pyarrow.compute as pc  # slow to import, and only categories need it
+
     used = pc.drop_null(pc.unique(array.indices))
     used = used.take(pc.sort_indices(used))  # ordered categories stay in their order
     indices = pc.index_in(array.indices, value_set=used).cast(array.type.index_type)
