@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
 import tempfile
 import time
@@ -60,7 +59,7 @@ class Results:
 
 
 def _key(mutant: Mutant) -> str:
-    return hashlib.sha256(f"{mutant.change}\n{mutant.source}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{mutant.file}\n{mutant.source}".encode()).hexdigest()[:24]
 
 
 @cache
@@ -84,8 +83,8 @@ def explained() -> set[str]:
 @click.option("--results", type=click.Path(path_type=Path), default=Path(".mutants.jsonl"), show_default=True)
 def main(sample: int | None, seed: int, under: tuple[str, ...], workers: int, results: Path) -> None:
     mutants = [mutant for file in sources(PACKAGE, under=under) for mutant in breaks(PACKAGE, file)]
-    random.Random(seed).shuffle(mutants)
-    chosen = mutants[:sample]  # a smaller sample of the same seed is part of a larger one
+    # A smaller sample of the same seed is part of a larger one, and code that changes elsewhere moves no mutant.
+    chosen = sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {_key(mutant)}".encode()).digest())[:sample]
     kept = Results.read(results)
     todo = [mutant for mutant in chosen if kept.of(mutant) is None]
     click.echo(f"{len(mutants):,} mutants, {len(chosen):,} chosen, {len(todo):,} still to test")

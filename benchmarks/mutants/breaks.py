@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,11 +94,12 @@ def breaks(package: Path, file: str) -> Iterator[Mutant]:
         for changed in _changes(spot):
             # A bare number says little: what it stands in is shown.
             shown = (spot.holder,) * 2 if isinstance(spot.node, ast.Constant) else (spot.node, changed)
-            before = _words(shown[0])
+            before = ast.unparse(shown[0])
             spot.put(changed)
-            after, source = _words(shown[1]), ast.unparse(ast.fix_missing_locations(tree))
+            source = ast.unparse(ast.fix_missing_locations(tree))
+            after = ast.unparse(shown[1])
             spot.put(spot.node)
-            yield Mutant(file, spot.node.lineno, spot.place or "module", before, after, source)
+            yield Mutant(file, spot.node.lineno, spot.place or "module", *_shortened(before, after), source)
 
 
 def _spots(holder: ast.AST, place: str) -> Iterator[_Spot]:
@@ -120,7 +122,7 @@ def _changes(spot: _Spot) -> Iterator[ast.AST]:
     node = spot.node
     if isinstance(node, ast.Raise) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         yield ast.Pass()
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_constant(node.value, None):
+    elif isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
         yield ast.Return(ast.Constant(None))
     elif isinstance(node, ast.Compare):
         yield from _comparisons(node)
@@ -182,10 +184,14 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _is_constant(node: ast.AST, value: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
+def _shortened(before: str, after: str) -> tuple[str, str]:
+    """Both in one line; of long ones, the part around the first difference."""
+    before, after = " ".join(before.split()), " ".join(after.split())
+    same = len(os.path.commonprefix([before, after]))
+    first = 0 if len(before) <= _LONGEST else max(0, same - _LONGEST // 2)
+    return _cut(before, first), _cut(after, first)
 
 
-def _words(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(ast.fix_missing_locations(node)).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def _cut(text: str, first: int) -> str:
+    part = text[first : first + _LONGEST]
+    return f"{'...' if first else ''}{part}{'...' if first + _LONGEST < len(text) else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 ROOMS = ("privacy", "channels", "rewrite/durable")
@@ -31,6 +32,7 @@ def sources(package: Path, *, under: Sequence[str] = ()) -> list[str]:
     return sorted(file for file in found if file.startswith(tuple(under) or ""))
 
 
+@cache
 def guards(repository: Path, file: str) -> tuple[str, ...]:
     """The tests of one file, and its own doctests, relative to the repository."""
     patterns = max(((len(name), tests) for name, tests in _GUARDS.items() if file.startswith(name)), default=(0, ()))[1]

@@ -29,6 +29,7 @@ from tests.rewrite.jobs import run
 MARK = "Wuppertal-4711"
 ONE = [f"{MARK} has three cats.", "Rain.", "", "My number is 0202 4711."]
 OTHER = ["!", "An entirely different text, and much longer. " * 30, "日本語", "\t"]
+NEW_WORDS = ["xylophone quizzically"]  # in no vocabulary of the tests
 # What differs between any two runs: dates, times and rates.
 _CLOCK = r"\d{4}-\d\d-\d\dT[\d:+]+|(\"(?:rows_per_)?seconds\": )[\d.]+|[\d,.]+ per second"
 
@@ -78,11 +79,11 @@ def test_rewriting_learns_nothing_from_private_texts(bundle: str, request: pytes
     folder = request.getfixturevalue(bundle).folder
     rewriter = Rewriter.load(str(folder), epsilon=100)
     before = {file.name: digest_of(file) for file in folder.iterdir()}
-    facts, recipe = rewriter.facts, rewriter.model.recipe
-    done = [rewriter.rewrite(texts) for texts in (ONE, OTHER, ["xylophone quizzically"] * 3)]
+    facts, recipe, known = rewriter.facts, rewriter.model.recipe, rewriter.model.read(NEW_WORDS)
+    done = [rewriter.rewrite(texts) for texts in (ONE, OTHER, NEW_WORDS * 3)]
     assert all(each.facts == facts for each in done)
     assert len({each.recipe for each in done}) == 1
-    assert (rewriter.facts, rewriter.model.recipe) == (facts, recipe)
+    assert (rewriter.facts, rewriter.model.recipe, rewriter.model.read(NEW_WORDS)) == (facts, recipe, known)
     assert {file.name: digest_of(file) for file in folder.iterdir()} == before
 
 
