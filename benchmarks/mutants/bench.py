@@ -16,16 +16,9 @@ from pathlib import Path
 from benchmarks.mutants.breaks import Mutant
 
 _HEAVY = (
-    "pytest",
-    "hypothesis",
-    "scipy.stats",
-    "mpmath",
-    "pyarrow.parquet",
-    "pandas",
-    "opendp.prelude",
-    "dp_accounting",
+    *("pytest", "hypothesis", "scipy.stats", "mpmath", "pyarrow.parquet", "pandas", "opendp.prelude", "dp_accounting"),
+    *("jsonschema", "cryptography.hazmat.primitives.serialization", "click.testing", "tests.conftest"),
 )
-_HEAVY += ("jsonschema", "cryptography.hazmat.primitives.serialization", "click.testing", "tests.conftest")
 _MEMORY = 16 << 30  # bytes of address space: a break may allocate without end
 _POLL = 0.05  # seconds
 PASSED, FAILED, TIMED_OUT = "survived", "killed", "timed out"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +135,7 @@ def _changes(spot: _Spot) -> Iterator[ast.AST]:
         yield from _constants(node)
     elif isinstance(node, ast.Call):
         yield from _calls(node)
-    if spot.field in ("test", "ifs") and not isinstance(node, ast.UnaryOp) and not _is_turned(node):
+    if spot.field in ("test", "ifs") and isinstance(node, ast.expr) and not _is_turned(node):
         yield ast.UnaryOp(ast.Not(), node)
 
 
@@ -169,10 +168,10 @@ def _calls(node: ast.Call) -> Iterator[ast.AST]:
 
 
 def _is_turned(node: ast.AST) -> bool:
-    """Whether a change of the comparison already turns the condition around."""
-    return isinstance(node, ast.Compare) and not any(
-        isinstance(each, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for each in node.ops
-    )
+    """Whether another change of the node already turns the condition around."""
+    orders = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    compared = isinstance(node, ast.Compare) and not any(isinstance(each, orders) for each in node.ops)
+    return compared or isinstance(node, ast.UnaryOp)
 
 
 def _is_typing(node: ast.AST) -> bool:
@@ -187,7 +186,7 @@ def _is_text(node: ast.AST) -> bool:
 def _shortened(before: str, after: str) -> tuple[str, str]:
     """Both in one line; of long ones, the part around the first difference."""
     before, after = " ".join(before.split()), " ".join(after.split())
-    same = len(os.path.commonprefix([before, after]))
+    same = next((place for place, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
     first = 0 if len(before) <= _LONGEST else max(0, same - _LONGEST // 2)
     return _cut(before, first), _cut(after, first)
 

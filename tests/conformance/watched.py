@@ -42,7 +42,7 @@ class Watched:
         if self.code:
             return [int.from_bytes(digest, "big") % (1 << BITS) for digest in digests]
         rows = np.frombuffer(b"".join(digests), np.uint8).reshape(len(texts), POSITIONS, WIDTH)
-        return (rows.astype(np.float32) / 128 - 1) * np.float32(2 * BOUND)
+        return ((rows / 128 - 1) * 2 * BOUND).astype(np.float32)
 
     def read(self, texts: Sequence[str]) -> list[str]:
         return list(texts)
