@@ -97,34 +97,32 @@ def main(sample: int | None, seed: int, under: tuple[str, ...], workers: int, re
 
 
 def _test(todo: list[Mutant], benches: list[Bench], kept: Results) -> None:
-    limits: dict[tuple[str, ...], float] = {}
+    seconds: dict[str, float] = {}  # of each file of tests, where nothing is broken
     waiting, running, began, done = list(reversed(todo)), dict[int, Mutant](), time.monotonic(), 0
     while waiting or running:
         for number, bench in enumerate(benches):
             if number in running and (result := bench.result()) is not None:
                 mutant, done = running.pop(number), done + 1
                 kept.add(mutant, result)
-                seconds = (time.monotonic() - began) / done
-                left = f"{done}/{len(todo)}, {seconds:.1f} s each, {seconds * (len(todo) - done) / 60:.0f} min left"
+                each = (time.monotonic() - began) / done
+                left = f"{done}/{len(todo)}, {each:.1f} s each, {each * (len(todo) - done) / 60:.0f} min left"
                 click.echo(f"{result:9} {left}  {mutant.change}" if result != FAILED else f"{result:9} {left}")
             if number not in running and waiting:
                 mutant = waiting.pop()
                 doctests, *tests = guards(REPOSITORY, mutant.file)
-                if tuple(tests) not in limits:
-                    limits[tuple(tests)] = _limit(bench, tests)
-                bench.start(mutant, [doctests, *tests], timeout=limits[tuple(tests)])
+                seconds |= {test: _measured(bench, test) for test in tests if test not in seconds}
+                limit = _SLOWER * sum(seconds[test] for test in tests) + 20
+                bench.start(mutant, [doctests, *tests], timeout=limit)
                 running[number] = mutant
         time.sleep(0.05)
 
 
-def _limit(bench: Bench, tests: list[str]) -> float:
-    """How long these tests may take. They must pass where nothing is broken."""
-    result, seconds = bench.measure(tests, timeout=900)
+def _measured(bench: Bench, test: str) -> float:
+    """How long a file of tests takes. It must pass where nothing is broken."""
+    result, seconds = bench.measure([test], timeout=900)
     if result != PASSED:
-        raise click.ClickException(
-            f"the tests must pass before anything is broken: {result}. See with: pytest {' '.join(tests)}"
-        )
-    return _SLOWER * seconds + 20
+        raise click.ClickException(f"{test} must pass before anything is broken: {result}. See with: pytest {test}")
+    return seconds
 
 
 def _report(chosen: list[Mutant], kept: Results) -> None:
