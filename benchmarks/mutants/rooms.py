@@ -18,15 +18,27 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "privacy/decimals": ("privacy/test_facts", "privacy/test_composition", "privacy/test_ledger*"),
     "privacy/guarantee": ("privacy/test_edges", "privacy/test_calibration", "privacy/test_composition"),
     "privacy/mechanisms/": ("privacy/test_facts", "privacy/test_edges", "privacy/test_mechanisms", "privacy/test_bits"),
-    "privacy/mechanisms/response": ("privacy/test_facts", "privacy/test_mechanisms", "privacy/test_response"),
+    "privacy/mechanisms/response": (
+        "privacy/test_facts",
+        "privacy/test_edges",
+        "privacy/test_response",
+        "privacy/test_mechanisms",
+    ),
     "privacy/sampling": (
         "privacy/test_edges",
         "privacy/test_facts",
         "privacy/test_sampling",
         "privacy/test_mechanisms",
     ),
+    "privacy/shuffling/": ("privacy/test_shuffling*",),
+    "privacy/loss": ("privacy/test_composition", "privacy/test_shuffling*"),
     "channels/": ("channels/test_*",),
-    "rewrite/durable/": ("rewrite/test_resume", "rewrite/test_meanwhile", "rewrite/test_durable*"),
+    "rewrite/durable/": (
+        "rewrite/test_copies",
+        "rewrite/test_own_files",
+        "rewrite/test_meanwhile",
+        "rewrite/test_resume",
+    ),
 }
 
 

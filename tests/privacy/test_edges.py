@@ -11,7 +11,7 @@ import pytest
 from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.clipping import ByNorm, ByValue, Sensitivity
-from dpbart.privacy.mechanisms import Laplace, make_noise
+from dpbart.privacy.mechanisms import Laplace, known, make_noise
 from dpbart.privacy.sampling import LaplaceLaw, Law, NormalLaw, Words, draw_rounded
 
 
@@ -73,3 +73,11 @@ def test_floats_decide_only_with_a_margin_on_both_sides_of_an_edge(law: Law, awa
     drawn = [int(draw_rounded(law, scale=1024.0, grid=1.0, count=1, entropy=each)[0]) for each in (near, far)]
     assert (near.drawn > 1, far.drawn > 1) == (True, False)
     assert drawn == [801 if away < 0 else 800] * 2
+
+
+@pytest.mark.parametrize("mechanism", ["response", "laplace", "gaussian", "none"])
+def test_a_delta_that_makes_no_sense_is_refused_even_where_it_is_not_used(mechanism: str) -> None:
+    epsilon = None if mechanism == "none" else 1.0
+    known(mechanism).check_budget(epsilon, 1e-5)
+    with pytest.raises(BadParameter, match="delta must be between 0 and 1"):
+        known(mechanism).check_budget(epsilon, 2.0)
