@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/ready
 TOOLS := .venv/tools
 
-.PHONY: demo test format docs bench clean
+.PHONY: demo test format docs bench mutants clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -40,6 +40,10 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/engines.py
+
+# Break the code on purpose and see whether a test notices. All of it takes hours: ARGS='--sample 100' takes a part.
+mutants: $(READY)
+	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis demo

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpbart.channels.columns import Columns, ColumnsChannel
-from dpbart.channels.side_information import TOKENS, SideInformation, budget_token, row_places
+from dpbart.channels.side_information import EDGES, TOKENS, SideInformation, budget_token, row_places
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
@@ -19,6 +19,20 @@ def test_each_range_of_budgets_has_its_token() -> None:
     assert tokens[0] == tokens[1] == TOKENS[0]
     assert tokens[-1] == tokens[-2] == TOKENS[-1]
     assert len(set(tokens)) == 5
+
+
+def test_a_range_begins_at_its_edge() -> None:
+    assert [budget_token(edge) for edge in EDGES] == list(TOKENS[1:])
+    assert [budget_token(math.nextafter(edge, 0)) for edge in EDGES] == list(TOKENS[:-1])
+
+
+def test_places_are_sines_and_cosines_of_longer_and_longer_waves() -> None:
+    """Vaswani et al. 2017, section 3.5, with waves up to 2 pi 1000."""
+    places = row_places(Columns(6, (1, 3)), length=4)
+    slow = 1000**-0.5
+    for row in range(4):
+        waves = [math.sin(row), math.cos(row), math.sin(row * slow), math.cos(row * slow)]
+        np.testing.assert_allclose(places[row, [0, 2, 4, 5]], waves, atol=1e-6)
 
 
 @pytest.mark.parametrize(("width", "kept"), [(256, 61), (768, 182), (32, 30)])

@@ -1,4 +1,4 @@
-"""Labelled texts that a classifier can learn from one word."""
+"""LabelledText texts that a classifier can learn from one word."""
 
 from __future__ import annotations
 

@@ -1,0 +1,57 @@
+"""Which files are broken, and which tests guard each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+ROOMS = ("privacy", "channels", "rewrite/durable")
+
+# For a file, the entry with the longest name that its path begins with. The tests that fail soonest come first.
+_GUARDS: dict[str, tuple[str, ...]] = {
+    "privacy/": ("privacy/test_facts", "privacy/test_mechanisms", "privacy/test_response"),
+    "privacy/budget/": ("privacy/test_composition", "privacy/test_ledger*", "cli/test_budget"),
+    "privacy/calibration": ("privacy/test_edges", "privacy/test_calibration", "privacy/test_composition"),
+    "privacy/card/": ("privacy/test_card*",),
+    "privacy/clipping": ("privacy/test_edges", "privacy/test_clipping", "privacy/test_mechanisms"),
+    "privacy/decimals": ("privacy/test_facts", "privacy/test_composition", "privacy/test_ledger*"),
+    "privacy/guarantee": ("privacy/test_edges", "privacy/test_calibration", "privacy/test_composition"),
+    "privacy/mechanisms/": ("privacy/test_facts", "privacy/test_edges", "privacy/test_mechanisms", "privacy/test_bits"),
+    "privacy/mechanisms/response": (
+        "privacy/test_facts",
+        "privacy/test_edges",
+        "privacy/test_response",
+        "privacy/test_mechanisms",
+    ),
+    "privacy/sampling": (
+        "privacy/test_edges",
+        "privacy/test_facts",
+        "privacy/test_sampling",
+        "privacy/test_mechanisms",
+    ),
+    "privacy/shuffling/": ("privacy/test_shuffling*",),
+    "privacy/loss": ("privacy/test_composition", "privacy/test_shuffling*"),
+    "channels/": ("channels/test_*",),
+    "rewrite/durable/": (
+        "rewrite/test_copies",
+        "rewrite/test_own_files",
+        "rewrite/test_meanwhile",
+        "rewrite/test_resume",
+    ),
+}
+
+
+def sources(package: Path, *, under: Sequence[str] = ()) -> list[str]:
+    """The files to break, relative to the package; `under` narrows them to folders or files."""
+    found = [file.relative_to(package).as_posix() for room in ROOMS for file in (package / room).rglob("*.py")]
+    return sorted(file for file in found if file.startswith(tuple(under) or ""))
+
+
+@cache
+def guards(repository: Path, file: str) -> tuple[str, ...]:
+    """The tests of one file, and its own doctests, relative to the repository."""
+    patterns = max(((len(name), tests) for name, tests in _GUARDS.items() if file.startswith(name)), default=(0, ()))[1]
+    tests = repository / "tests"
+    found = [each for pattern in patterns for each in sorted(tests.glob(f"{pattern}.py"))]
+    return (f"src/dpbart/{file}", *dict.fromkeys(each.relative_to(repository).as_posix() for each in found))

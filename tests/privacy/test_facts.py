@@ -1,0 +1,89 @@
+"""What the record of a channel says, figure by figure."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, Inexact
+
+import pytest
+
+from dpbart.channels.columns import Columns, ColumnsChannel
+from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.decimals import times, written
+from dpbart.privacy.event import Event
+from dpbart.privacy.facts import REPLAYED_ENTROPY, Facts, guess_of_two
+from dpbart.privacy.guarantee import NOTHING_PROMISED, Guarantee
+from dpbart.privacy.mechanisms import Gaussian, NonPrivate, Response
+from dpbart.privacy.sampling import grid_for
+
+CHANNEL = ColumnsChannel(Columns.all(4), ByValue(0.5), Gaussian(10, 1e-5), 3)
+RECORDS = {"columns": CHANNEL.facts, "code": Response(10.0, 256).facts}
+
+
+@pytest.mark.parametrize("facts", RECORDS.values(), ids=RECORDS)
+def test_a_replayed_channel_promises_nothing_in_any_field(facts: Facts) -> None:
+    replayed = facts.replayed()
+    assert replayed.guarantee == NOTHING_PROMISED
+    assert replayed.proof.startswith("none: ")
+    assert replayed.entropy == REPLAYED_ENTROPY
+    assert (replayed.bits, replayed.right_of_two) == (math.inf, 1.0)
+    assert replayed.event == Event(facts.mechanism, Decimal("Infinity"), Decimal(0))
+    assert replayed.recipe == f"{facts.recipe}|NOT PRIVATE"
+    assert (replayed.figures, replayed.lines, replayed.sampler) == (facts.figures, facts.lines, facts.sampler)
+    assert replayed.replayed() == replayed  # marked once
+
+
+def test_a_note_comes_before_the_mark() -> None:
+    assert RECORDS["code"].noted("gist:8").recipe.endswith("|bits:8|gist:8")
+    assert RECORDS["code"].replayed().noted("gist:8").recipe.endswith("|bits:8|gist:8|NOT PRIVATE")
+
+
+def test_a_code_says_how_many_of_100_texts_are_kept() -> None:
+    """e^5 / (e^5 + 255) = 0.3679."""
+    assert dict(Response(5.0, 256).facts.lines) == {
+        "Code": "8 bits for each text: one of 2^8 codes",
+        "Kept": "of 100 texts, about 36.8 come through as meant; the others come out as unrelated texts",
+    }
+
+
+def test_an_attacker_guesses_no_better_than_either_bound_says() -> None:
+    facts = RECORDS["code"]  # at most 8 bits at epsilon 10
+    assert facts.right_of_many(candidates_log2=40) == pytest.approx(math.exp(10) / 2**40)
+    assert facts.right_of_many(candidates_log2=14) == pytest.approx((facts.bits + 1) / 14)
+    assert facts.right_of_many(candidates_log2=2) == 1.0
+    gaussian = RECORDS["columns"]
+    assert gaussian.right_of_many(candidates_log2=60) == pytest.approx(math.exp(10) / 2**60 + 1e-5)
+
+
+def test_the_guess_of_two_from_the_guarantee_alone() -> None:
+    assert guess_of_two(NOTHING_PROMISED) == 1.0
+    assert guess_of_two(Guarantee(math.log(3), 0.0)) == pytest.approx(0.75)
+    assert guess_of_two(Guarantee(math.log(3), 0.1)) == pytest.approx(0.75 + 0.1 / 4)
+
+
+def test_codes_that_are_sent_as_they_are_promise_nothing() -> None:
+    facts = NonPrivate().code_facts(12)
+    assert (facts.guarantee, facts.mechanism, facts.proof) == (NOTHING_PROMISED, "none", "none: nothing is randomised")
+    assert (facts.figures, facts.bits, facts.right_of_two) == ({"options_log2": 12}, 12.0, 1.0)
+    assert facts.lines == (("Code", "12 bits for each text, sent as they are"),)
+    assert facts.event == Event("none", Decimal("Infinity"), Decimal(0))
+    assert facts.recipe == "mech:none|eps:inf|delta:0|bits:12|NOT PRIVATE"
+    private = NonPrivate().pass_on((7, 4095), bits=12)
+    assert (private.values, private.facts) == ((7, 4095), facts)
+
+
+def test_the_finest_grid_is_2_to_the_32_below_the_noise() -> None:
+    assert grid_for(scale=1.0, typical=1e-12) == 2.0**-32
+    assert grid_for(scale=1.0, typical=2.0**-30) == 2.0**-32
+    assert grid_for(scale=1.0, typical=2.0**-20) == 2.0**-28
+
+
+def test_a_budget_that_would_be_rounded_is_an_error() -> None:
+    assert times(Decimal("0.1"), 10) == 1
+    with pytest.raises(Inexact):
+        times(Decimal("9" * 150), 9)
+
+
+def test_a_millionth_is_written_without_an_exponent() -> None:
+    assert written(Decimal("0.000001")) == "0.000001"
+    assert written(Decimal("0.0000009")) == "9e-7"
