@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
-from dpbart.errors import BadTable
 from dpbart.privacy.budget.ledger import utc_now
-from dpbart.privacy.card.card import UNIT, Card, RunFacts, pages_next_to
+from dpbart.privacy.card.card import UNIT, Card, RunFacts
 from dpbart.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from dpbart.rewrite.durable.unfinished import RunSettings
     from dpbart.rewrite.job import Job
-    from dpbart.rewrite.request import Request
 
 JOINED_UNIT = "all texts of one person, joined into one document: " + UNIT.partition(": ")[2]
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy")
@@ -103,22 +100,3 @@ def _other_columns(job: Job) -> list[str]:
     if not job.table.format.further_keys or request.join_documents:
         return named
     return [*named, "any further keys of single rows"]
-
-
-def check_card_place(request: Request, *, overwrite: bool) -> None:
-    """Refuse a place where the card cannot be written, or would replace something else."""
-    file = request.card_file
-    if file is None:
-        return
-    if file.suffix != ".json":
-        raise BadTable(
-            f"the card must be a .json file, got {str(file)!r}. "
-            "The pages for people are written next to it as .txt and .html."
-        )
-    if not file.parent.is_dir():
-        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Create it first.")
-    for part in (file, *pages_next_to(file)):
-        if part.resolve() in (request.source.resolve(), request.target.resolve()):
-            raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
-        if part.is_dir() or (os.path.lexists(part) and not overwrite):
-            raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")

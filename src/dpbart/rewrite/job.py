@@ -17,7 +17,7 @@ from dpbart.privacy.decimals import exactly
 from dpbart.privacy.sampling import ReplaySeed
 from dpbart.progress import progress
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.describe import check_card, check_card_place, describe, run_facts, run_settings
+from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.results import check_card_place, clear_half_written, remove_old_output
