@@ -166,3 +166,9 @@ def test_types_that_only_all_rows_show_cannot_be_written_from_standard_input(
     standard(monkeypatch, b'{"text": "a"}\n')
     with pytest.raises(BadTable, match=r"^\.parquet needs the types of all rows .* Write a \.jsonl file"):
         copy("-", tmp_path / "out.parquet", dialect=Dialect(format="jsonl"))
+
+
+def test_a_dropped_column_does_not_reach_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = standard(monkeypatch, f"id,text,ill\n1,a,{SECRET}\n".encode())
+    copy("-", "-", dialect=Dialect(format="csv"), drop=("ill",))
+    assert out.getvalue() == b"id,text\n1,a\n"
