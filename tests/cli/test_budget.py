@@ -28,7 +28,9 @@ def notes(tmp_path: Path) -> Path:
 
 def rewrite(tiny: Bundle, notes: Path, out: str, *args: object) -> Result:
     model = ("--model", tiny.folder, "--beams", 1, "--batch-size", 2)
-    return run("rewrite", notes, notes.with_name(out), "-e", 500, "--delta", 1e-6, *model, *args)
+    budget = [] if {"-e", "--epsilon"} & set(args) else ["-e", 500]
+    budget += [] if "--delta" in args else ["--delta", 1e-6]
+    return run("rewrite", notes, notes.with_name(out), *budget, *model, *args)
 
 
 def test_texts_of_a_person_add_up_on_the_card_and_in_the_ledger(tiny: Bundle, notes: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_noise_takes_a_model_without_loading_it(tiny: Bundle, tiny_code: Bundle)
     lines = done.stdout.splitlines()
     assert lines[:1] + lines[2:5] == [
         "Guarantee    (epsilon 10, delta 0) for one text",
-        "Code         8 bits for each text: one of 2^8 codes",
+        "Code         8 bits for each text: one of 512 public texts, where the 2 nearest count as meant",
         "Kept         of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts",
         "Channel      at most 7.818 bits of a text get through",
     ]

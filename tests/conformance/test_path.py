@@ -76,7 +76,7 @@ def test_the_number_of_output_sentences_follows_the_code_alone(tiny_code: Bundle
     for text in (SHORT, LONG):
         rewriter = Rewriter.load(str(tiny_code.folder), epsilon=10, replay_seed=3)
         rewriter.model.encode([text])
-        texts += rewriter.model.decode(rewriter.channel.send([7], ReplaySeed(4)))
+        texts += rewriter.model.decode(rewriter.channel.send([(7, 8)], ReplaySeed(4)))
     assert texts[0] == texts[1]
 
 

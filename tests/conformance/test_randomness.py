@@ -82,9 +82,9 @@ class Counted:
 def test_every_code_is_decided_with_whole_numbers_and_as_many_bits() -> None:
     response = Response(3.0, 1 << BITS)
     drawn = []
-    for code in (0, 1, (1 << BITS) - 1, -1):
+    for codes in ((0,), (1,), ((1 << BITS) - 1,), ()):
         entropy = Counted()
-        private = response.privatize([code], entropy)
+        private = response.privatize([codes], entropy)
         assert isinstance(private.values[0], int)
         drawn.append(entropy.drawn)
     assert drawn == [2] * 4  # one word decides whether the code is kept, one is the other code
@@ -164,7 +164,7 @@ def test_epsilon_is_that_of_the_whole_latent_however_long(positions: int) -> Non
 def test_epsilon_is_that_of_the_whole_code_not_of_a_bit() -> None:
     """Of 20,000 draws at epsilon 2, a code of 3 bits comes out true as often as one choice of 8 allows."""
     draws, true = 20_000, 5
-    counted = Counter(Response(2.0, 8).privatize([true] * draws, SystemEntropy()).values)
+    counted = Counter(Response(2.0, 8).privatize([(true,)] * draws, SystemEntropy()).values)
     kept, least = counted[true] / draws, min(counted.values()) / draws
     stated = math.exp(2) / (math.exp(2) + 7)
     assert kept == pytest.approx(stated, abs=6 * math.sqrt(stated * (1 - stated) / draws))

@@ -24,7 +24,7 @@ class FakeCodes(FakeModel):
     """The fake model with a code in place of a latent."""
 
     def encode(self, texts: Sequence[str]) -> Any:
-        return [0] * len(super().encode(texts))
+        return [(0,)] * len(super().encode(texts))
 
 
 def code_rewriter(mechanism: Response | NonPrivate) -> Rewriter:
