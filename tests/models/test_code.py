@@ -139,6 +139,24 @@ def test_texts_of_equal_code_come_out_equally_often(tiny_code: Bundle) -> None:
     assert channel.send([first], ReplaySeed(3)).values == channel.send([same], ReplaySeed(3)).values
 
 
+def test_a_code_of_few_bits_may_name_a_text_of_the_book(tiny_code: Bundle) -> None:
+    """Both kinds of codes occur, each text gets the one that comes out nearer, and the decoder tells them apart."""
+    model, channel = load(tiny_code, bits=25, gist_bits=4)
+    steps, book, texts = model.encoder.steps, model.encoder.book, made_up_texts()[:60]
+    assert (steps.string_bits, steps.wording_bits) == (24, 20)
+    codes = [code for (code,) in model.encode(texts)]
+    places = [steps.place_in_book(code) for code in codes]
+    assert {place is None for place in places} == {True, False}
+    written = model.decode(channel.send([(code,) for code in codes], SystemEntropy()))
+    for place, text in zip(places, written, strict=True):
+        if place is not None:
+            assert text == model.decoder._texts([book.row(place)[:12]])[0]
+    assert [steps.place_in_book(steps.of_the_book(place)) for place in (0, 77, 511)] == [0, 77, 511]
+    longer, _ = load(tiny_code, bits=31, gist_bits=4)  # more bits than `choice`: wording alone
+    assert longer.encoder.steps.wording_bits == 27
+    assert all(longer.encoder.steps.place_in_book(code) is None for (code,) in longer.encode(texts))
+
+
 def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
     random = np.random.default_rng(2)
     vectors = unit(random.normal(size=(64, 8)).astype(np.float32))
