@@ -43,6 +43,11 @@ def test_a_table_that_is_empty_or_out_of_order_is_refused(rows: tuple[tuple[floa
         CodeTable(rows, book_bits=8)
 
 
+def test_only_the_epsilons_of_a_table_must_ascend() -> None:
+    table = CodeTable(((1.0, 9, 4), (2.0, 9, 3), (3.0, 5, 2)), book_bits=8)
+    assert [table.size(epsilon) for epsilon in (1.0, 2.0, 3.0)] == [CodeSize(9, 4), CodeSize(9, 3), CodeSize(5, 2)]
+
+
 def test_a_code_without_wording_fits_into_the_book() -> None:
     assert CodeTable(((1.0, 8, 8),), book_bits=8).largest == CodeSize(8, 8, 1)
     with pytest.raises(BadParameter, match="at most the 7 bits of the book"):
