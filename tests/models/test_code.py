@@ -20,7 +20,8 @@ from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
 from dpbart.models.code.book import Book
-from dpbart.models.code.model import CodeModel
+from dpbart.models.code.model import CodeModel, Networks
+from dpbart.models.code.offensive import is_offensive
 from dpbart.models.code.sentence import SentenceEncoder
 from dpbart.models.code.tree import unit
 from dpbart.models.code.wording import SCALE, TextCoder, TextReader, to_edges, to_frequencies
@@ -225,6 +226,14 @@ def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(NotPrepared, match="cannot be loaded"):
         Rewriter.load(str(tmp_path), epsilon=10)
+
+
+def test_every_text_of_the_shipped_book_is_fit_to_be_shown() -> None:
+    parts = Networks.load(Bundle.find("mini-code").folder)
+    texts = parts.tokenizer.decode_batch([parts.book.row(place) for place in range(1 << parts.book.bits)])
+    assert len(texts) == 1 << 15
+    assert not [text for text in texts if is_offensive(text)]
+    assert min(len(parts.book.row(place)) for place in range(1 << parts.book.bits)) >= 1
 
 
 def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> None:
