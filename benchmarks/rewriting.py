@@ -1,5 +1,5 @@
-"""Measure speed: noise against decoding, the pipeline against bare `generate`, the default model against the best of the
-paper, and start-up of the command line.
+"""Measure speed: noise against decoding, the pipeline against bare `generate`, the default model against the paper's
+best one, and start-up of the command line.
 
 Timings are noisy. Each ratio compares two sides measured in turns in one run. Each figure has a target.
 
