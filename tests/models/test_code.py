@@ -184,6 +184,17 @@ def test_each_text_gets_the_kind_of_code_that_comes_out_nearer(tiny_code: Bundle
         assert [code for (code,) in encoder.encode(texts[part])] == expected
 
 
+@pytest.mark.parametrize(("bits", "gist_bits"), [(9, 9), (25, 8)])
+def test_a_text_of_the_book_is_no_longer_than_asked(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
+    channel = CodeChannel(size_of(bits, gist_bits), NonPrivate())
+    model = CODE.load(tiny_code, channel, length=3, beams=None, entropy=SystemEntropy())
+    book, steps = model.encoder.book, model.encoder.steps
+    codes = [place if bits == gist_bits else steps.of_the_book(place) for place in (0, 77, 511)]
+    rows = [book.row(place) for place in (0, 77, 511)]
+    assert min(map(len, rows)) > 3
+    assert decode(model, channel, codes) == model.decoder._texts([row[:3] for row in rows])
+
+
 @pytest.mark.parametrize(("bits", "named"), [(9, False), (10, True), (30, True), (31, False)])
 def test_a_code_names_a_text_if_it_has_more_bits_than_the_book_and_few_enough(
     tiny_code: Bundle, bits: int, named: bool
@@ -212,12 +223,13 @@ def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
 
 def test_the_book_gives_the_nearest_text_first_however_many_are_looked_up() -> None:
     random = np.random.default_rng(3)
-    book = Book.of([[5]] * 64, unit(random.normal(size=(64, 8)).astype(np.float32)))
+    book = Book.of([[5]] * 1024, unit(random.normal(size=(1024, 8)).astype(np.float32)))
     asked = unit(random.normal(size=(600, 8)).astype(np.float32))  # more than are compared at once
     near = asked @ book._vectors.T
-    found = book.nearest(asked, 8)
-    assert found.shape == (600, 8)
-    np.testing.assert_array_equal(found, np.argsort(-near, axis=1, kind="stable")[:, :8])
+    found = book.nearest(asked, 512)  # half of the book, as for a code of 1 bit
+    assert found.shape == (600, 512)
+    assert all(len(set(row)) == 512 for row in found.tolist())
+    np.testing.assert_allclose(np.take_along_axis(near, found, 1), -np.sort(-near, axis=1)[:, :512], atol=1e-6)
 
 
 def test_a_book_that_is_not_whole_is_refused() -> None:
@@ -276,6 +288,23 @@ def test_what_does_not_fit_is_refused(tiny_code: Bundle, tmp_path: Path) -> None
     without = replace(tiny_code, facts=replace(tiny_code.facts, code=None))
     with pytest.raises(NotPrepared, match="without the facts of its code"):
         CODE.table(without)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (CodeSize(8, 8, 4), r"the book of '.+' has 2\^9 texts. It does not fit its table"),
+        (CodeSize(20, 9), "the tree of '.+' has no gist of 9 bits. It does not fit its table"),
+    ],
+    ids=["book", "tree"],
+)
+def test_a_size_that_the_book_or_the_tree_does_not_have_is_refused(
+    tiny_code: Bundle, size: CodeSize, message: str
+) -> None:
+    """Sets that do not fill the book would leave values that no text can mean, and texts that no value stands for."""
+    channel = CodeChannel(size, NonPrivate())
+    with pytest.raises(NotPrepared, match=message):
+        CODE.load(tiny_code, channel, length=12, beams=None, entropy=SystemEntropy())
 
 
 @pytest.mark.parametrize("missing", ["tree.leaves", "book.ends", "writer.order", "sentence.embed.weight"])
