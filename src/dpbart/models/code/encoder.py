@@ -111,7 +111,7 @@ class CodeEncoder:
     def _or_of_the_book(self, strings: list[int], wordings: list[int], gists: Gists, vectors: Floats) -> list[int]:
         """The codes of one batch, but the nearest text of the book where it is nearer than what will be read."""
         places = self.book.nearest(vectors, 1)[:, 0]
-        rows, _ = self.writing.read(wordings, gists)
+        rows, _ = self.writing.read(wordings, gists, until_ended=False)  # the wordings are still private
         by_wording = self.writing.nearness(rows, vectors)
         by_book = self.writing.nearness([self.book.row(int(place)) for place in places], vectors)
         nearer = by_book > by_wording + self.steps.settings.margin

@@ -27,8 +27,11 @@ class Writing:
     steps: Steps
     sentence: SentenceEncoder
 
-    def write(self, gists: Gists, choose: Choose, *, length: int, times: int = 1) -> Rows:
-        """Write until every text has ended, or has all its tokens. There are `times` texts of each gist in turn."""
+    def write(self, gists: Gists, choose: Choose, *, length: int, times: int = 1, until_ended: bool = True) -> Rows:
+        """Write until every text has ended, or has all its tokens. There are `times` texts of each gist in turn.
+
+        Without `until_ended` the writer always takes `length` steps, so that their number does not depend on the texts.
+        """
         batch, order = self.steps.begin(gists, times=times), self.steps.writer.order
         rows: Rows = [[] for _ in range(len(gists) * times)]
         unfinished = list(range(len(rows)))
@@ -38,11 +41,11 @@ class Writing:
                 batch.ids[number] = token
                 rows[number].append(token)
             unfinished = [number for number in unfinished if rows[number][-1] != END]
-            if not unfinished:
+            if until_ended and not unfinished:
                 break
         return [row[:-1] if row[-1] == END else row for row in rows]
 
-    def read(self, codes: Sequence[int], gists: Gists) -> tuple[Rows, list[int]]:
+    def read(self, codes: Sequence[int], gists: Gists, *, until_ended: bool = True) -> tuple[Rows, list[int]]:
         """What the bits of a wording say, then what is likeliest; and how many tokens the bits have a part in."""
         readers, said = [TextReader(code, self.steps.wording_bits) for code in codes], [0] * len(codes)
 
@@ -56,7 +59,7 @@ class Writing:
                     said[number] += 1
             return [chosen[number] for number in unfinished]
 
-        return self.write(gists, choose, length=self.steps.length), said
+        return self.write(gists, choose, length=self.steps.length, until_ended=until_ended), said
 
     def sampler(self, temperature: float, entropy: Entropy) -> Choose:
         """Sample among the likeliest tokens. No guarantee rests on this entropy."""
