@@ -5,8 +5,8 @@ one, each step multiplies a probability by at most e^epsilon and then adds at mo
 
     (m epsilon, delta (1 + e^epsilon + ... + e^((m - 1) epsilon)))
 
-(group privacy, Vadhan 2017, Lemma 2.2; the sum is (e^(m epsilon) - 1) / (e^epsilon - 1)). In each step all other rows
-hide the one that changes, those of the same person too, since each row has randomness of its own.
+(group privacy, see Vadhan 2017; the sum is (e^(m epsilon) - 1) / (e^epsilon - 1)). In each step all other rows hide the
+one that changes, those of the same person too, since each row has randomness of its own.
 
 A code may be a set: n of n k values mean the same for one text (see `mechanisms.response`). Such releases have the
 blanket bound of k-ary response. Relative to the uniform blanket, a value has weight 1 + r if it is in the set of x, and
