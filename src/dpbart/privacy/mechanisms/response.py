@@ -116,6 +116,7 @@ class Response:
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
             recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}"
             + (f"|near:{self.near}" if self.near > 1 else ""),
+            options=self.options,
         )
 
     @property
