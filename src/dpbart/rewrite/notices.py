@@ -17,6 +17,11 @@ def notices(job: Job) -> list[str]:
     """One line each: what is read and written, a weak budget, free text that is not rewritten, a missing card."""
     lines = [_lengths(job)]
     lines += _budget(job.account.composed.guarantee)
+    if job.shuffling is not None:
+        local, central = float(job.account.release.epsilon), job.shuffling.guarantee
+        lines.append(
+            f"The rows are shuffled: epsilon {local:.10g} for each, and {central} to those who see only the output."
+        )
     columns = free_text(job)
     if columns:
         lines.append(f"Warning: {free_text_warning(columns)}")
