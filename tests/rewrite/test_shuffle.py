@@ -34,7 +34,7 @@ from tests.privacy.cards import FakeCodes, code_rewriter
 from tests.rewrite.jobs import inline, run, shuffle_request
 
 ROWS = 300
-LABELS = {"label_column": "ill", "labels": "randomize:1", "label_set": ("yes", "no")}
+LABELS: dict[str, Any] = {"label_column": "ill", "labels": "randomize:1", "label_set": ("yes", "no")}
 CANARY = "canary"
 
 
@@ -126,7 +126,7 @@ def test_categories_of_labels_are_not_in_the_order_of_the_input(tmp_path: Path) 
     pq.write_table(table, tmp_path / "in.parquet")
     seen = set()
     for _ in range(20):
-        asked = {"label_column": "ill", "labels": "randomize:1", "label_set": ("first", "last")}
+        asked: dict[str, Any] = {"label_column": "ill", "labels": "randomize:1", "label_set": ("first", "last")}
         run(
             Request(tmp_path / "in.parquet", tmp_path / "out.parquet", shuffle=True, overwrite=True, **asked),
             rewriter(),
