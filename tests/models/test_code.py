@@ -239,13 +239,13 @@ def test_a_book_that_is_not_whole_is_refused() -> None:
     assert (book.bits, Book.of([[5]], vectors[:1]).bits) == (6, 0)
     with pytest.raises(ValueError, match="power of two, got 63"):
         Book.of(rows[:63], vectors[:63])
-    for parts in (
-        {"coarse": book.coarse[:63]},
-        {"tokens": book.tokens[:-1]},
-        {"tokens": book.tokens[:0], "ends": book.ends[:0], "coarse": book.coarse[:0]},
+    for tokens, ends, coarse in (
+        (book.tokens, book.ends, book.coarse[:63]),
+        (book.tokens[:-1], book.ends, book.coarse),
+        (book.tokens[:0], book.ends[:0], book.coarse[:0]),
     ):
         with pytest.raises(ValueError, match="with a vector each"):
-            replace(book, **parts)
+            Book(tokens, ends, coarse)
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
