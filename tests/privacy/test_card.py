@@ -165,7 +165,7 @@ def _fewer(card: dict[str, object]) -> None:
     ("change", "failing"),
     [
         (_weaker, ["noise", "signature", "guarantee"]),
-        (_stronger, ["noise", "recipe", "person", "signature", "guarantee"]),
+        (_stronger, ["noise", "recipe", "row", "person", "signature", "guarantee"]),
         (_alone, ["person", "pages", "signature", "guarantee"]),
         (_two_guarantees, ["person", "pages", "signature", "guarantee"]),
         (_fewer, ["person", "pages", "signature", "guarantee"]),

@@ -187,7 +187,7 @@ def test_a_crash_at_any_step_of_a_resumed_run_leaves_one_that_can_resume_once(
         die_at(patched, owner, name, after=after)
         with pytest.raises(Dead):
             run(a_request(dead), rewriter)
-    seen = [text for text, _ in SavedTexts(folder_of(dead / "out.csv")).read()]
+    seen = [text for (text,), _ in SavedTexts(folder_of(dead / "out.csv")).read()]
     copy_as(dead, "copy.csv")
     run(a_request(dead), rewriter)
     assert texts_of(dead / "out.csv")[: len(seen)] == seen

@@ -67,7 +67,7 @@ def make_nothing() -> Rewriter:
 def batches(count: int) -> Iterator[Batch]:
     for number in range(count):
         rows = [{"text": f"text {4 * number + place}"} for place in range(4)]
-        yield Rows(4 * number + 1, "text", rows)
+        yield Rows(4 * number + 1, ("text",), rows)
 
 
 def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
@@ -124,7 +124,7 @@ def test_all_engines_return_the_same_rows_in_the_same_order(tmp_path: Path, kind
 
 
 def test_two_workers_draw_different_noise() -> None:
-    same = (Rows(4 * number + 1, "text", [{"text": "bits"}] * 4) for number in range(10))
+    same = (Rows(4 * number + 1, ("text",), [{"text": "bits"}] * 4) for number in range(10))
     texts = [text for _, done in Processes(make_loud, 2).map(same) for text in done.texts]
     assert len(set(texts)) == len(texts) == 40
 

@@ -113,7 +113,7 @@ def test_an_input_that_changes_while_the_output_is_written_is_found_by_its_conte
     """Size, inode and time are the same, but the rows are not: the new texts would get other people's columns."""
     real = SavedTexts.read
 
-    def read(self: SavedTexts) -> Iterator[tuple[str, str | None]]:
+    def read(self: SavedTexts) -> Iterator[tuple[list[str], str | None]]:
         source = folder / "in.csv"
         held, before = source.read_bytes(), source.stat()
         with source.open("r+b") as out:

@@ -6,9 +6,10 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,6 @@ from dpbart.rewrite.job import Job, plan
 from dpbart.rewrite.people import People
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.settings import Settings
-from dpbart.tables.batch import Batch
 from dpbart.tables.table import open_table
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import inline, marked, run
@@ -40,9 +40,10 @@ class Rereading(Inline):
 
     file: Path
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
-        for batch in batches:
-            now = next(each for each in open_table(self.file).batches(len(batch)) if each.first == batch.first)
+    def map(self, batches: Iterable[Any]) -> Answers[Any]:
+        for work in batches:
+            same = open_table(self.file).batches(len(work.batch))
+            now = replace(work, batch=next(each for each in same if each.first == work.first))
             yield now, self.make().rewrite(now.texts())
 
 
@@ -158,7 +159,7 @@ def test_the_card_counts_the_texts_that_a_budget_refused(rewriter: Rewriter, fol
 def test_ctrl_c_while_writing_the_output_says_how_to_continue(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press(self: saved.SavedTexts) -> Iterator[tuple[str, str | None]]:
+    def press(self: saved.SavedTexts) -> Iterator[tuple[list[str], str | None]]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -21,7 +21,7 @@ def named(texts: Sequence[str]) -> list[str]:
 
 def drive(file: Path) -> None:
     """Write the process ids of two workers to `file`, then keep running."""
-    endless = (Rows(number, "text", [{"text": ""}]) for number in range(1, 1_000_000))
+    endless = (Rows(number, ("text",), [{"text": ""}]) for number in range(1, 1_000_000))
     workers: set[str] = set()
     for _, done in Processes(partial(fake_rewriter, named), 2).map(endless):
         workers.update(done.texts)

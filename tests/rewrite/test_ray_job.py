@@ -40,7 +40,7 @@ def start(folder: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
 
 
 def safe_texts(folder: Path) -> list[str]:
-    return [text for text, _ in SavedTexts(folder_of(folder / "out.csv")).read()]
+    return [text for (text,), _ in SavedTexts(folder_of(folder / "out.csv")).read()]
 
 
 def test_a_job_on_ray_resumes_after_its_driver_was_killed(tiny: Bundle, tmp_path: Path) -> None:

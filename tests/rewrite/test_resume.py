@@ -117,7 +117,7 @@ def live(folder: Path, *, die: str = "", seconds: float | None = None) -> int | 
 
 def saved_texts(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
-    return [text for text, _ in SavedTexts(work).read()] if work.exists() else []
+    return [text for (text,), _ in SavedTexts(work).read()] if work.exists() else []
 
 
 def check_the_end(folder: Path, seen: Sequence[str]) -> None:

@@ -174,7 +174,7 @@ def drawn(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
     if not (work / "order").exists():
         return []
-    return [text for text, _ in shuffled.shuffled(work, SavedTexts(work))]
+    return [text for (text,), _ in shuffled.shuffled(work, SavedTexts(work))]
 
 
 @pytest.mark.parametrize("die", ["while drawing", "before the output is written", "before the folder is deleted"])

@@ -40,8 +40,8 @@ class Blocks(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(row) for row in numbered(file, self._rows(file))), None)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        return row_batches(numbered(file, self._rows(file)), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        return row_batches(numbered(file, self._rows(file)), text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         source.check_types()
@@ -155,7 +155,7 @@ class TestEveryFormat:
         assert format.columns(File(file)) == table.columns
 
     def test_its_schema_covers_its_columns(self, format: Format, file: Path) -> None:
-        schema = format.schema(File(file), "text")
+        schema = format.schema(File(file), ("text",))
         assert schema is None or tuple(schema.names) == format.columns(File(file))
         assert format.typed <= (schema is not None)
 

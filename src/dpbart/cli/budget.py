@@ -158,14 +158,14 @@ def _one(ledger: Ledger, person: str) -> dict[str, object]:
 def _line(entry: Entry) -> dict[str, object]:
     from dpbart.privacy.decimals import written
 
-    run = entry.run
+    run, text = entry.run, entry.run.release.one_text
     return {
         "run": run.name,
         "begun": run.begun,
         "last": entry.last,
         "texts": entry.texts,
         "mechanism": run.mechanism,
-        "epsilon": written(run.release.epsilon),
-        "delta": written(run.release.delta),
+        "epsilon": written(text.epsilon),
+        "delta": written(text.delta),
         "model": run.model,
     }

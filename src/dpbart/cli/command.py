@@ -8,9 +8,10 @@ import click
 
 
 class Command(click.Command):
-    """A command that refuses an option given twice, unless the option is meant to be repeated.
+    """A command that refuses an option given twice, unless the option is meant to be repeated (`multiple`).
 
-    click itself lets the last one win. A repeated --text-column would then release the first column as it is.
+    click itself lets the last one win. Of two columns with labels or ids, the first would then be released as it is.
+    `dpbart rewrite` takes several text columns: its --text-column is the one option there that may be repeated.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -29,9 +29,20 @@ from dpbart.cli.options import address_option, dialect_options, engine_option, w
 )
 @click.option(
     "--text-column",
-    default="text",
+    multiple=True,
+    default=("text",),
     show_default=True,
-    help="Column with the texts; in JSON and Parquet also inside an object, such as note.text.",
+    help="Column with the texts; in JSON and Parquet also inside an object, such as note.text. Repeatable: each text "
+    "of a row is a release of its own.",
+)
+@click.option("--join-columns", is_flag=True, help="Join the text columns of a row into one text under one epsilon.")
+@click.option(
+    "--split",
+    type=click.Choice(["sentences"]),
+    help="For models that read little: rewrite each sentence of a text as a release of its own.",
+)
+@click.option(
+    "--pieces", type=int, help="Sentences to rewrite of each text, for --split; by default the model's length decides."
 )
 @click.option("--label-column", help="Column with the labels; requires --labels.")
 @click.option(
@@ -88,7 +99,10 @@ def rewrite(
     delta: float,
     model: str,
     mechanism: str | None,
-    text_column: str,
+    text_column: tuple[str, ...],
+    join_columns: bool,
+    split: str | None,
+    pieces: int | None,
     label_column: str | None,
     labels: str | None,
     label_set: str | None,
@@ -128,6 +142,7 @@ def rewrite(
         dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
         dpbart rewrite notes.csv private.csv --shuffle --central-epsilon 1 --person-column patient --join-documents
+        dpbart rewrite visits.csv private.csv --epsilon 10 --text-column complaint --text-column findings
         dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 500 --text-column note.text
         cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
@@ -141,6 +156,9 @@ def rewrite(
         source,
         target,
         text_column=text_column,
+        join_columns=join_columns,
+        split=split,
+        pieces=pieces,
         label_column=label_column,
         labels=labels,
         label_set=read_label_set(label_set, label_file),
@@ -163,7 +181,8 @@ def rewrite(
     settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
     tell = partial(click.echo, err=True)
     done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
-    click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
+    row = "" if done.row is None or done.row.texts == 1 else f" All texts of a row are under {done.row.guarantee}."
+    click.echo(f"{done.texts:,} texts rewritten, each under {done.guarantee}.{row}", err=True)
     if done.shuffled is not None:
         click.echo(f"Shuffled: {done.shuffled.guarantee} for those who see only the output.", err=True)
     if request.card_file is not None:

@@ -21,12 +21,12 @@ from dpbart.rewrite.people import People, without_id
 
 @dataclass(frozen=True)
 class Account:
-    """The charge per text, and the people who are charged.
+    """The charge per row, and the people who are charged.
 
     Attributes:
-        release: what one text spends.
-        people: how rows are assigned to people; None if each text counts as a separate person.
-        texts: the number of texts of each person in this run; empty without `people`.
+        release: what a row spends: each of its texts, and its label.
+        people: how rows are assigned to people; None if each row counts as a separate person.
+        rows: the number of rows of each person in this run; empty without `people`.
         delta: at which a person's spending is measured: the ledger's or, without a ledger, the run's.
         budget: the most epsilon that a person may have spent after this run.
         ledger: where spending is recorded, if anywhere.
@@ -36,7 +36,7 @@ class Account:
 
     release: Release
     people: People | None
-    texts: Mapping[str, int]
+    rows: Mapping[str, int]
     delta: Decimal
     budget: Decimal | None
     ledger: Ledger | None
@@ -48,9 +48,9 @@ class Account:
         cls,
         release: Release,
         people: People | None,
-        texts: Mapping[str, int],
+        rows: Mapping[str, int],
         *,
-        rows: int | None,
+        total: int | None,
         delta: Decimal,
         budget: Decimal | None,
         ledger: Path | None,
@@ -61,10 +61,10 @@ class Account:
         A ledger is created last, so that a refused run does not create one.
 
         Args:
-            release: what one text spends.
+            release: what a row spends.
             people: how rows are assigned to people.
-            texts: the number of texts of each person.
-            rows: the number of texts; None if it is not known yet.
+            rows: the number of rows of each person.
+            total: the number of all rows; None if it is not known yet.
             delta: of the run.
             budget: the most epsilon that a person may have spent after this run.
             ledger: the file of the ledger.
@@ -74,23 +74,23 @@ class Account:
             BudgetExceeded: A person lacks budget; nothing is recorded.
             BadParameter: delta is too large for this number of texts or people.
         """
-        account = cls(release, people, texts, delta, budget, None, run=secrets.token_hex(8))
-        if rows is not None:
-            account.check_delta(rows=rows)
+        account = cls(release, people, rows, delta, budget, None, run=secrets.token_hex(8))
+        if total is not None:
+            account.check_delta(rows=total)
         if ledger is None:
-            if not release.delta and delta * len(texts) >= 1:
+            if not release.delta and delta * len(rows) >= 1:
                 account = replace(account, delta=Decimal(0))  # pure releases have a guarantee without any delta
             account._check_budget()
             return account
         known = Ledger(ledger) if ledger.is_file() and ledger.stat().st_size else None
         opened = known
         try:
-            at = default_delta(len(texts)) if known is None else known.limit().delta
+            at = default_delta(len(rows)) if known is None else known.limit().delta
             account = replace(account, delta=at)
             account._check_budget()
-            opened = known or Ledger(ledger, create=True, people=len(texts))
+            opened = known or Ledger(ledger, create=True, people=len(rows))
             if not resuming:
-                opened.check(release, texts, budget=budget, units=account.units)
+                opened.check(release, rows, budget=budget, units=account.units)
         except BaseException:
             if opened is not None:
                 opened.close()
@@ -100,30 +100,40 @@ class Account:
     def _check_budget(self) -> None:
         if self.budget is None or self.composed.epsilon <= self.budget:
             return
-        person, count = Counter(self.texts).most_common(1)[0]
+        person, _ = Counter(self.rows).most_common(1)[0]
         raise BudgetExceeded(
-            f"{person!r} has {count} texts, which together need epsilon {written(self.composed.epsilon)}; "
+            f"{person!r} has {self.most_texts} texts, which together need epsilon {written(self.composed.epsilon)}; "
             f"--person-budget is {written(self.budget)}. Lower --epsilon, or join the texts with --join-documents."
         )
 
     @property
     def units(self) -> str:
         """What is counted: people, texts by their id, or single rows."""
-        return "rows" if self.people is None else self.people.units(self.texts)
+        return "rows" if self.people is None else self.people.units(self.rows)
 
     @property
     def most_texts(self) -> int:
         """The most texts of one person in this run."""
-        return max(self.texts.values(), default=1)
+        return self._most_rows * self.release.texts
+
+    @property
+    def _most_rows(self) -> int:
+        return max(self.rows.values(), default=1)
 
     @property
     def composed(self) -> Composed:
         """The guarantee of this run for the person with the most texts."""
-        return compose({self.release: self.most_texts}, delta=self.delta)
+        return compose({self.release: self._most_rows}, delta=self.delta)
+
+    @property
+    def row(self) -> Composed:
+        """The guarantee of this run for a row."""
+        return compose({self.release: 1}, delta=self.delta)
 
     def check_delta(self, *, rows: int) -> None:
         """A text's delta must be below 1 / N: delta = 1 / N would allow publishing one text at random."""
-        check_delta_for(float(self.release.delta), texts=rows, whose=f"{rows} texts", remedy="Pass --delta {delta}.")
+        texts, delta = rows * self.release.texts, float(self.release.one_text.delta)
+        check_delta_for(delta, texts=texts, whose=f"{texts} texts", remedy="Pass --delta {delta}.")
 
     def begin(self, *, mechanism: str, model: str) -> None:
         """Enter the run in the ledger before its first text. A resumed run is already there."""
@@ -170,8 +180,8 @@ class Account:
         return PersonFacts(
             named_by="none" if self.people is None else self.people.column,
             counted=self.units,
-            people=len(self.texts) or rows,
-            without_id=rows if self.people is None else without_id(self.texts),
+            people=len(self.rows) or rows,
+            without_id=rows if self.people is None else without_id(self.rows),
             most_texts=self.most_texts,
             guarantee=composed.guarantee if self.units == "people" else None,
             counted_guarantee=composed.guarantee,

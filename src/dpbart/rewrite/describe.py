@@ -12,6 +12,7 @@ from dpbart import __version__
 from dpbart.privacy.budget.ledger import utc_now
 from dpbart.privacy.card import shuffled
 from dpbart.privacy.card.card import NOT_COVERED, TRUST_MODEL, UNIT, Card, RunFacts
+from dpbart.privacy.card.row import RowFacts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.rewrite.free_text import free_text_columns
 
@@ -26,8 +27,9 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy")
 def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
     """The card of a finished run."""
     labels, release = job.request.policy, job.account.release
+    text = release.one_text
     return Card(
-        guarantee=Guarantee(float(release.epsilon), float(release.delta)),
+        guarantee=Guarantee(float(text.epsilon), float(text.delta)),
         person=job.account.facts(rows=rows),
         facts=job.described.facts,
         model=job.described.model,
@@ -47,6 +49,7 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         shuffled=job.shuffling,
         trust_model=TRUST_MODEL if job.shuffling is None else shuffled.TRUST_MODEL,
         not_covered=NOT_COVERED if job.shuffling is None else shuffled.NOT_COVERED,
+        row=_row(job),
     )
 
 
@@ -79,7 +82,9 @@ def run_settings(job: Job) -> RunSettings:
     """Everything that must be the same when a run is resumed. The engine and the person budget may change."""
     request, described = job.request, job.described
     return {
-        "text column": request.text_column,
+        "text columns": list(request.text_columns),
+        "join columns": request.join_columns,
+        "pieces": job.pieces.split,
         "label column": request.label_column,
         "labels": request.labels,
         "label set": list(request.label_set),
@@ -102,10 +107,15 @@ def run_settings(job: Job) -> RunSettings:
     }
 
 
+def _row(job: Job) -> RowFacts:
+    pieces = job.pieces
+    return RowFacts(pieces.columns, pieces.joined, pieces.split, pieces.per_row, job.account.row.guarantee)
+
+
 def free_text(job: Job) -> list[str]:
     """The columns that are released as they are, although they look like free text. Labels and ids are not meant."""
     request = job.request
-    known = (request.text_column, request.label_column, request.person_column, request.id_column)
+    known = (*request.text_columns, request.label_column, request.person_column, request.id_column)
     released = [] if request.texts_alone else [name for name in job.columns if name not in known]
     return free_text_columns(job.table, released)
 
@@ -114,7 +124,7 @@ def _other_columns(job: Job) -> list[str]:
     request = job.request
     if request.texts_alone:
         return []
-    named = [name for name in job.columns if name not in (request.text_column, request.label_column)]
+    named = [name for name in job.columns if name not in (*request.text_columns, request.label_column)]
     if not job.table.format.further_keys or request.join_documents:
         return named
     return [*named, "any further keys of single rows"]

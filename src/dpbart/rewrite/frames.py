@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Sequence[object]]
 
 
-def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: str = "text") -> pandas.DataFrame:
+def rewrite_frame(
+    frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: str | Sequence[str] = "text"
+) -> pandas.DataFrame:
     """A new frame with the texts rewritten; the index and the other columns stay the same.
 
     rewrite_frame(frame, Rewriter.load(epsilon=50), text_column="review")
@@ -27,29 +29,40 @@ def rewrite_frame(frame: pandas.DataFrame, rewriter: Rewriter, *, text_column: s
     Args:
         frame: is not changed; a missing text counts as an empty one and is rewritten like any other.
         rewriter: its guarantee holds for each text.
-        text_column: the column with the texts.
+        text_column: the column with the texts, or several. Then each cell is a release of its own.
 
     Raises:
-        BadParameter: There is no such column, it holds something other than texts, or delta is not below 1 / rows.
+        BadParameter: There is no such column, it holds something other than texts, or delta is not below 1 / texts.
     """
-    texts = _texts(frame[text_column].tolist() if text_column in frame.columns else None, text_column)
-    _check_delta(rewriter, rows=len(texts))
-    return frame.assign(**{text_column: list(rewriter.rewrite(texts).texts)})
+    columns = _columns(text_column)
+    old = [_texts(frame[name].tolist() if name in frame.columns else None, name) for name in columns]
+    _check_delta(rewriter, texts=len(columns) * len(frame))
+    return frame.assign(**{name: list(rewriter.rewrite(texts).texts) for name, texts in zip(columns, old, strict=True)})
 
 
-def batch_function(rewriter: Rewriter, *, text_column: str = "text") -> Callable[[Columns], dict[str, list[str]]]:
+def batch_function(
+    rewriter: Rewriter, *, text_column: str | Sequence[str] = "text"
+) -> Callable[[Columns], dict[str, list[str]]]:
     """A function for `map(batched=True)` of Hugging Face `datasets`: it returns new texts for a batch of columns.
 
     dataset.map(batch_function(Rewriter.load(epsilon=50)), batched=True, load_from_cache_file=False)
 
-    `datasets` stores the result on disk. Choose delta below 1 / rows: a batch does not know the number of rows.
+    `datasets` stores the result on disk. Choose delta below 1 / texts: a batch does not know the number of rows.
     """
+    names = _columns(text_column)
 
     def rewrite(columns: Columns) -> dict[str, list[str]]:
-        texts = _texts(columns.get(text_column), text_column)
-        return {text_column: list(rewriter.rewrite(texts).texts)}
+        old = {name: _texts(columns.get(name), name) for name in names}
+        return {name: list(rewriter.rewrite(texts).texts) for name, texts in old.items()}
 
     return rewrite
+
+
+def _columns(text_column: str | Sequence[str]) -> tuple[str, ...]:
+    columns = (text_column,) if isinstance(text_column, str) else tuple(text_column)
+    if not columns or len(set(columns)) < len(columns):
+        raise BadParameter("each text column must be named once. Pass text_column with different names.")
+    return columns
 
 
 def _texts(values: Sequence[object] | None, column: str) -> list[str]:
@@ -62,6 +75,6 @@ def _texts(values: Sequence[object] | None, column: str) -> list[str]:
     return [str(text) for text in texts]
 
 
-def _check_delta(rewriter: Rewriter, *, rows: int) -> None:
+def _check_delta(rewriter: Rewriter, *, texts: int) -> None:
     delta = rewriter.facts.guarantee.delta
-    check_delta_for(delta, texts=rows, whose=f"{rows} texts", remedy="Load with delta={delta}.")
+    check_delta_for(delta, texts=texts, whose=f"{texts} texts", remedy="Load with delta={delta}.")

@@ -30,6 +30,7 @@ from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
 from dpbart.rewrite.joined import Joined, one_label_per_person
 from dpbart.rewrite.notices import notices
+from dpbart.rewrite.pieces import Pieces, Work
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described, Settings
@@ -60,6 +61,11 @@ class Job:
     resuming: bool = False  # whether there is a run to resume
     shuffling: ShuffledRelease | None = None  # what the shuffled output promises; None if it is not shuffled
 
+    @property
+    def pieces(self) -> Pieces:
+        """How a row becomes texts."""
+        return self.request.texts_of_row(reads=self.described.reads)
+
     def run(self, engine: Engine) -> Card:
         """Rewrite every row, in order. The complete output appears at the end, after its card.
 
@@ -83,10 +89,10 @@ class Job:
         source, done, recipe, began = self._source(), 0, "", time.monotonic()
         labels, entropy = self.request.policy, self.described.entropy
         with self.output as writer, progress("Rewriting", total=self.rows, unit="texts") as bar:
-            for batch, rewriting in engine.map(self._batches(source, done=0)):
-                texts = self._checked(rewriting)
+            for work, rewriting in engine.map(self._batches(source, done=0)):
+                batch, rows = work.batch, self._checked(rewriting)
                 self.account.record(Counter(self._people(batch, source)), before=done, upto=done + len(batch))
-                released = batch.with_texts(texts)
+                released = self.pieces.written(batch, rows)
                 new = None if labels is None else labels.randomized(batch, self.table, entropy)
                 if labels is not None and new is not None:
                     released = labels.with_labels(released, new, self.table)
@@ -150,26 +156,26 @@ class Job:
             progress("Rewriting", total=self.rows, unit="texts", start=start) as bar,
             closing(engine.map(self._batches(source, done=start))) as rewritten,
         ):
-            for batch, rewriting in rewritten:
-                texts, recipe = self._checked(rewriting), rewriting.recipe
+            for work, rewriting in rewritten:
+                batch, rows, recipe = work.batch, self._checked(rewriting), rewriting.recipe
                 if isinstance(entropy, ReplaySeed):
                     entropy.go_to(batch.first)
                 new_labels = None if labels is None else labels.randomized(batch, self.table, entropy)
-                releases.add(texts, new_labels, self._people(batch, source), recipe=recipe)
+                releases.add(rows, new_labels, self._people(batch, source), recipe=recipe)
                 bar.advance(len(batch))
                 if stop():
                     releases.save(recipe=recipe)
                     raise Stopped(how_to_resume(unfinished.saved.rows, self.rows, self.request.source))
             releases.save(recipe=recipe)
 
-    def _checked(self, rewriting: Rewriting) -> Sequence[str]:
-        """The new texts, if they went through the planned channel. Texts of a replay are marked as not private."""
+    def _checked(self, rewriting: Rewriting) -> list[list[str]]:
+        """The new cells of each row, if they went through the planned channel. A replay marks them as not private."""
         if rewriting.facts != self.described.facts:
             raise BadParameter("a job must run with the rewriter it was planned for, got another one. Plan it again.")
-        replayed = self.described.replay_seed is not None
-        return [NOT_PRIVATE_STAMP + text for text in rewriting.texts] if replayed else rewriting.texts
+        stamp = "" if self.described.replay_seed is None else NOT_PRIVATE_STAMP
+        return [[stamp + cell for cell in row] for row in self.pieces.rows(rewriting.texts)]
 
-    def _batches(self, source: Table | Joined, *, done: int) -> Iterator[Batch]:
+    def _batches(self, source: Table | Joined, *, done: int) -> Iterator[Work]:
         """The batches that are still to be rewritten."""
         for batch in source.batches(self.described.batch_size):
             if batch.first <= done:
@@ -178,7 +184,7 @@ class Job:
                 self.account.check_delta(rows=batch.first - 1 + len(batch))
                 for see in self.visitors:
                     see(batch)
-            yield batch
+            yield Work(batch, self.pieces)
 
     def _write_output(self, unfinished: UnfinishedRun, engine: str, rewritten: int, seconds: float) -> Card:
         unfinished.check_input()
@@ -201,8 +207,8 @@ class Job:
         """All rows of the input, with the new texts in place of the old ones."""
         new, labels = unfinished.saved.read(), self.request.policy
         for batch in self._source().batches(_WRITTEN_AT_ONCE):
-            texts, new_labels = zip(*islice(new, len(batch)), strict=True)
-            released = batch.with_texts(texts)
+            rows, new_labels = zip(*islice(new, len(batch)), strict=True)
+            released = self.pieces.written(batch, rows)
             yield released if labels is None else labels.with_labels(released, new_labels, self.table)
 
     def _finished(self, *, rows: int, recipe: str, run: RunFacts) -> Card:
@@ -225,9 +231,10 @@ class Job:
         people = self.request.people
         if not self.request.join_documents or people is None:
             return self.table
-        others = tuple(column for column in self.columns if column != self.request.text_column)
+        others = tuple(column for column in self.columns if column not in self.request.text_columns)
         typed = format_of(self.request.target, self.request.dialect).typed
-        return Joined(self.table, people, self.documents, others, self.described.reads, typed)
+        reads = self.described.reads * (self.pieces.split or 1)
+        return Joined(self.table, people, self.documents, others, reads, typed)
 
 
 def rewrite_file(
@@ -285,7 +292,7 @@ def plan(request: Request, described: Described) -> Job:
     # An output or card at the path of an unfinished run was written by that run, so it may be replaced.
     replaceable = request.overwrite or resuming
     check_card_place(request, overwrite=replaceable)
-    columns = shuffle.output_columns(request, table) if request.shuffle else _columns(request, table)
+    columns = shuffle.output_columns(request, table) if request.shuffle else request.kept(table.columns)
     plan_output = shuffle.plan_output if request.shuffle else plan_writer
     writer, visitors = plan_output(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
@@ -294,15 +301,15 @@ def plan(request: Request, described: Described) -> Job:
         visitors = [*visitors, *labels.visitors(table)]
     # One pass over the input: it counts rows and people, and refuses any row that cannot be read, joined or written.
     documents = Counter[str]() if people is None else people.count(table, *visitors)
-    texts, rows = documents, table.visit(*visitors) if people is None else documents.total()
+    counted, rows = documents, table.visit(*visitors) if people is None else documents.total()
     if request.join_documents:
-        texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
-    shuffling = shuffle.promise(request, described, _release(described, request), texts, rows=rows or 1)
+        counted, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
+    shuffling = shuffle.promise(request, described, _release(described, request), counted, rows=rows or 1)
     account = Account.open(
         _release(described, request),
         people,
-        texts,
-        rows=rows,
+        counted,
+        total=rows,
         delta=exactly(described.delta),
         budget=None if request.person_budget is None else exactly(request.person_budget),
         ledger=request.ledger,
@@ -321,7 +328,7 @@ def _open_table(request: Request) -> Table:
     """The input, with every column that the request names."""
     others = (request.label_column, request.person_column, request.id_column)
     named = [column for column in others if column is not None]
-    table = open_table(request.source, text_column=request.text_column, named=named, dialect=request.dialect)
+    table = open_table(request.source, text_column=request.text_columns, named=named, dialect=request.dialect)
     if request.policy is not None:
         table.require(request.policy.column, option="--label-column")
         request.policy.check(table)
@@ -331,14 +338,7 @@ def _open_table(request: Request) -> Table:
 
 
 def _release(described: Described, request: Request) -> Release:
-    """What one text and its label spend together."""
+    """What the texts of a row and their label spend together."""
     label = None if request.policy is None else request.policy.event
-    return Release((described.facts.event,) if label is None else (described.facts.event, label))
-
-
-def _columns(request: Request, table: Table) -> tuple[str, ...]:
-    """The columns of the output. A joined document keeps the person and, unless dropped, the label."""
-    dropped = {request.label_column} if request.labels == "drop" else set()
-    joined = {request.person_column, request.text_column, request.label_column}
-    kept = joined if request.join_documents else set(table.columns)
-    return tuple(column for column in table.columns if column in kept - dropped)
+    texts = request.texts_of_row(reads=described.reads).per_row
+    return Release((described.facts.event,) * texts + (() if label is None else (label,)), texts)

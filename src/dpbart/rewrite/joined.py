@@ -14,6 +14,7 @@ from itertools import islice
 
 from dpbart.errors import BadTable
 from dpbart.rewrite.people import People
+from dpbart.rewrite.pieces import in_rows, join_cells
 from dpbart.tables.batch import Batch, Rows
 from dpbart.tables.formats.format import Visitor
 from dpbart.tables.paths import Row, only, with_value
@@ -70,8 +71,12 @@ class Joined:
         first = 1
         documents = self._documents()
         while some := list(islice(documents, size)):
-            yield Rows(first, self.table.text_column, some)
+            yield Rows(first, (self._text_column,), some)
             first += len(some)
+
+    @property
+    def _text_column(self) -> str:
+        return self.table.text_columns[0]
 
     @cached_property
     def _order(self) -> list[str]:
@@ -83,7 +88,7 @@ class Joined:
             group = {one: _Document(self.texts[one], room) for one in self._order[start : start + PEOPLE_AT_ONCE]}
             self._fill(group)
             for each in group.values():
-                yield with_value(each.values, self.table.text_column, " ".join(each.texts))
+                yield with_value(each.values, self._text_column, " ".join(each.texts))
 
     def _fill(self, group: Mapping[str, _Document]) -> None:
         """Read the file until all texts of the group have been found."""
@@ -92,12 +97,13 @@ class Joined:
             if left == 0:
                 return
             rows = batch.natives() if self.typed else batch.as_rows()
-            for place, (person, text) in enumerate(zip(self.people.of(batch), batch.texts(), strict=True)):
+            texts = map(join_cells, in_rows(batch.texts(), len(batch.text_columns)))
+            for place, (person, text) in enumerate(zip(self.people.of(batch), texts, strict=True)):
                 document = group.get(person)
                 if document is None:
                     continue
                 if not document.texts:
-                    document.values = only(rows[place], (*self.columns, self.table.text_column))
+                    document.values = only(rows[place], (*self.columns, self._text_column))
                 document.add(text)
                 left -= 1
 

@@ -8,14 +8,15 @@ from dpbart.privacy.card.summary import free_text_warning
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.scale import WEAK_ABOVE, level_of, odds
 from dpbart.rewrite.describe import free_text
+from dpbart.rewrite.pieces import READS_ENOUGH, Pieces
 
 if TYPE_CHECKING:
     from dpbart.rewrite.job import Job
 
 
 def notices(job: Job) -> list[str]:
-    """One line each: what is read and written, a weak budget, free text that is not rewritten, a missing card."""
-    lines = [_lengths(job)]
+    """One line each: what is read and written, the releases of a row, a weak budget, free text, a missing card."""
+    lines = [_lengths(job), *_releases(job)]
     lines += _budget(job.account.composed.guarantee)
     if job.shuffling is not None:
         local, central = float(job.account.release.epsilon), job.shuffling.guarantee
@@ -38,6 +39,36 @@ def _lengths(job: Job) -> str:
         f"The model {model.name} reads the first {reads:,} tokens of each text (a token is a word or a part of one) "
         f"and writes at most {writes:,}. {language}"
     )
+
+
+def _releases(job: Job) -> list[str]:
+    """How many releases a row is, and what that adds up to."""
+    pieces, reads = job.pieces, job.described.reads
+    lines = []
+    if pieces.per_row > 1:
+        each = job.account.release.one_text
+        lines.append(
+            f"Each row is {pieces.per_row:,} releases ({_counted(pieces)}), each under "
+            f"{Guarantee(float(each.epsilon), float(each.delta))}. All texts of a row together are under "
+            f"{job.account.row.guarantee}."
+        )
+    if pieces.split is not None:
+        lines.append(
+            f"Of each text, the first {pieces.split:,} sentences are read. A text with fewer is padded with empty "
+            "ones, which are rewritten too, so that nobody learns how many it has."
+        )
+    if pieces.split is not None and reads >= READS_ENOUGH:
+        lines.append(
+            f"This model reads {reads:,} tokens at once. Without --split, it reads a whole document under one epsilon, "
+            "which keeps more of it."
+        )
+    return lines
+
+
+def _counted(pieces: Pieces) -> str:
+    texts = f"{pieces.cells} text columns" if pieces.cells > 1 else "1 text"
+    split = "" if pieces.split is None else f", {pieces.split:,} {'piece' if pieces.split == 1 else 'pieces'} each"
+    return texts + split
 
 
 def _budget(guarantee: Guarantee) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from dpbart.errors import BadParameter
 from dpbart.rewrite.labels import POLICIES, Labels
 from dpbart.rewrite.people import BY_TEXT, People
+from dpbart.rewrite.pieces import MOST_PIECES, SENTENCES, Pieces, default_pieces
 from dpbart.rewrite.shuffle import check_request as check_shuffle
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import find_format
@@ -20,7 +21,10 @@ class Request:
 
     source: Path
     target: Path
-    text_column: str = "text"
+    text_column: str | tuple[str, ...] = "text"  # one, or several
+    join_columns: bool = False  # several text columns become one text, in the first of them
+    split: str | None = None  # "sentences": each text is split into pieces
+    pieces: int | None = None  # of each text; by default, from the number of tokens that the model reads
     label_column: str | None = None
     labels: str | None = None  # drop, public or randomize:EPSILON
     label_set: tuple[str, ...] = ()  # public; only for randomised labels
@@ -46,16 +50,36 @@ class Request:
             )
         if self.label_set and self.labels is None:
             raise BadParameter("a label set needs a label column. Pass --label-column NAME --labels randomize:EPSILON.")
-        if self.policy is not None and self.policy.column == self.text_column:
-            raise BadParameter(f"the label column must not be the text column, got '{self.text_column}' for both.")
+        if self.policy is not None and self.policy.column in self.text_columns:
+            raise BadParameter(f"the label column must not be the text column, got '{self.policy.column}' for both.")
         if self.resume and STANDARD in (self.source, self.target):
             raise BadParameter(
                 "--resume needs files: standard input cannot be read again, and standard output cannot be continued. "
                 "Name an input and an output file."
             )
         self._check_dialect()
+        self._check_texts()
         self._check_people()
         check_shuffle(self)
+
+    def _check_texts(self) -> None:
+        columns = self.text_columns
+        if not columns or len(set(columns)) < len(columns):
+            raise BadParameter("each text column must be named once. Pass --text-column NAME for each of them.")
+        if self.join_columns and len(columns) < 2:
+            raise BadParameter("--join-columns joins several text columns. Pass --text-column NAME for each of them.")
+        if len(columns) > 1 and not self.join_columns and (self.join_documents or self.texts_alone):
+            what = "--join-documents makes one text" if self.join_documents else "this output holds one text"
+            whose = "person" if self.join_documents else "row"
+            raise BadParameter(
+                f"{what} of each {whose}, got {len(columns)} text columns. Pass --join-columns to join them."
+            )
+        if self.split not in (None, SENTENCES):
+            raise BadParameter(f"split must be {SENTENCES}, got {self.split!r}.")
+        if self.pieces is not None and self.split is None:
+            raise BadParameter(f"--pieces is the number of pieces of a text that is split. Pass --split {SENTENCES}.")
+        if self.pieces is not None and not 1 <= self.pieces <= MOST_PIECES:
+            raise BadParameter(f"pieces must be from 1 to {MOST_PIECES:,}, got {self.pieces}.")
 
     def _check_dialect(self) -> None:
         if self.dialect.format is not None and STANDARD not in (self.source, self.target):
@@ -82,7 +106,7 @@ class Request:
                 "a ledger or a person budget needs ids. Pass --person-column NAME or, if each text counts "
                 "separately, --id-column NAME."
             )
-        if people is not None and people.column in (self.text_column, self.label_column):
+        if people is not None and people.column in (*self.text_columns, self.label_column):
             raise BadParameter(
                 f"{people.option} must not name the text or label column, because ids stay in the output."
             )
@@ -90,6 +114,28 @@ class Request:
             raise BadParameter(f"person budget must be greater than 0, got {self.person_budget}.")
         if self.join_documents and self.person_column is None:
             raise BadParameter("--join-documents joins the texts of each person. Pass --person-column NAME with it.")
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The text columns, in the given order."""
+        return (self.text_column,) if isinstance(self.text_column, str) else tuple(self.text_column)
+
+    def kept(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Those columns of the input that are in the output.
+
+        A joined document keeps the person and, unless dropped, the label. Joined columns keep the first of them.
+        """
+        dropped = {self.label_column} if self.labels == "drop" else set()
+        if self.join_columns:
+            dropped |= set(self.text_columns[1:])
+        joined = {self.person_column, self.text_columns[0], self.label_column}
+        kept = joined if self.join_documents else set(columns)
+        return tuple(column for column in columns if column in kept - dropped)
+
+    def texts_of_row(self, *, reads: int) -> Pieces:
+        """The texts of each row, if the model reads this many tokens of a text."""
+        split = None if self.split is None else self.pieces or default_pieces(reads)
+        return Pieces(self.text_columns, self.join_columns, split)
 
     @property
     def people(self) -> People | None:

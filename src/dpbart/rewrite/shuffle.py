@@ -49,6 +49,11 @@ def check_request(request: Request) -> None:
             "--shuffle needs files: the order is drawn when all rows are saved, and a run that is killed must find "
             "them again. Name an input and an output file."
         )
+    if request.split is not None or (len(request.text_columns) > 1 and not request.join_columns):
+        raise BadParameter(
+            "--shuffle releases one text of each row, and its guarantee is for that. Name one --text-column or pass "
+            "--join-columns, and leave out --split."
+        )
     if request.id_column is not None:
         raise BadParameter(
             "--shuffle leaves no id in the output, and its guarantee is for people. Pass --person-column with the "
@@ -76,7 +81,7 @@ def check_mechanism(facts: Facts) -> None:
 def output_columns(request: Request, table: Table) -> tuple[str, ...]:
     """The text column and, if labels are randomised, the label column."""
     randomized = request.policy is not None and request.policy.response is not None
-    kept = {request.text_column, *([request.label_column] if randomized else [])}
+    kept = {request.text_columns[0], *([request.label_column] if randomized else [])}
     return tuple(column for column in table.columns if column in kept)
 
 
@@ -90,7 +95,8 @@ def plan_output(
     writer, visitors = plan_writer(path, like=like, columns=columns, overwrite=overwrite, bare=True)
 
     def kept(see: Visitor, batch: Batch) -> None:
-        see(Rows(batch.first, batch.text_column, [only(row, columns) for row in batch.as_rows()]))
+        names = dict.fromkeys((*columns, *batch.text_columns))
+        see(Rows(batch.first, batch.text_columns, [only(row, names) for row in batch.as_rows()]))
 
     return writer, [partial(kept, see) for see in visitors] if like.format.further_keys else visitors
 
@@ -140,7 +146,7 @@ def with_local_epsilon(request: Request, settings: Settings) -> Settings:
         raise BadParameter(f"the central epsilon must be greater than 0, got {request.central_epsilon}.")
     check_mechanism(replace(settings, epsilon=request.central_epsilon).channel.facts)
     named = [column for column in (request.person_column,) if column is not None]
-    table = open_table(request.source, text_column=request.text_column, named=named, dialect=request.dialect)
+    table = open_table(request.source, text_column=request.text_columns, named=named, dialect=request.dialect)
     if request.people is None:
         rows, most = table.visit() or 0, 1
     else:
@@ -162,7 +168,7 @@ def shuffled_batches(job: Job, unfinished: UnfinishedRun) -> Iterator[Batch]:
     like = only(next(iter(job.table.batches(1))).as_rows()[0], job.columns)  # for the objects around a column
     first = 1
     while some := list(islice(rows, _WRITTEN_AT_ONCE)):
-        texts, new_labels = zip(*some, strict=True)
-        released: Batch = Rows(first, job.request.text_column, [like] * len(some)).with_texts(texts)
+        new, new_labels = zip(*some, strict=True)
+        released = job.pieces.written(Rows(first, job.request.text_columns[:1], [like] * len(some)), new)
         yield released if labels is None else labels.with_labels(released, new_labels, job.table)
         first += len(some)

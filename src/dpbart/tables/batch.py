@@ -26,20 +26,27 @@ class Batch(Protocol):
     """Consecutive rows of a table. Batches never change: every method returns a new value."""
 
     first: int  # the number of the first row, counted from 1 without the header
-    text_column: str
+    text_columns: tuple[str, ...]
 
     def __len__(self) -> int: ...
 
     def texts(self) -> list[str]:
-        """The text of each row; a null text is an empty string."""
-        return ["" if text is None else str(text) for text in self.column(self.text_column)]
+        """The texts of each row, in the order of the text columns; a null text is an empty string."""
+        columns = [self.column(name) for name in self.text_columns]
+        return ["" if text is None else str(text) for row in zip(*columns, strict=True) for text in row]
 
     def column(self, name: str) -> list[object]:
         """The value of each row in one column."""
 
     def with_texts(self, new: Sequence[str]) -> Batch:
-        """The same rows with other texts. NUL and half a surrogate pair, which some formats lack, become U+FFFD."""
-        return self.with_column(self.text_column, [_UNWRITABLE.sub("\ufffd", text) for text in new])
+        """The same rows with other texts, as many as `texts` gives.
+
+        NUL and half a surrogate pair, which some formats lack, become U+FFFD.
+        """
+        count, batch = len(self.text_columns), self
+        for place, name in enumerate(self.text_columns):
+            batch = batch.with_column(name, [_UNWRITABLE.sub("\ufffd", text) for text in new[place::count]])
+        return batch
 
     def with_column(self, name: str, values: Sequence[object]) -> Batch:
         """The same rows with other values in one column. The order of the columns stays the same."""
@@ -63,7 +70,7 @@ class Rows(Batch):
     """Rows as dicts from column to value."""
 
     first: int
-    text_column: str
+    text_columns: tuple[str, ...]
     rows: Sequence[Row]
 
     def __len__(self) -> int:
@@ -89,7 +96,8 @@ class Rows(Batch):
     def without(self, columns: Collection[str]) -> Rows:
         if not columns:
             return self
-        return replace(self, rows=[paths.without(row, columns) for row in self.rows])
+        rows = [paths.without(row, columns) for row in self.rows]
+        return replace(self, rows=rows, text_columns=_left(self.text_columns, columns))
 
     def as_rows(self) -> Sequence[Row]:
         return self.rows
@@ -104,7 +112,7 @@ class ArrowRows(Batch):
     """Rows as Arrow columns, with the schema of their file."""
 
     first: int
-    text_column: str
+    text_columns: tuple[str, ...]
     record: pa.RecordBatch
 
     def __len__(self) -> int:
@@ -123,7 +131,10 @@ class ArrowRows(Batch):
         return replace(self, record=structs.with_array(self.record, keys, _array(values, field), field))
 
     def without(self, columns: Collection[str]) -> ArrowRows:
-        return replace(self, record=structs.without_arrays(self.record, columns)) if columns else self
+        if not columns:
+            return self
+        record = structs.without_arrays(self.record, columns)
+        return replace(self, record=record, text_columns=_left(self.text_columns, columns))
 
     def as_rows(self) -> Sequence[Row]:
         names = self.record.schema.names
@@ -212,6 +223,10 @@ def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
     except _CANNOT_CONVERT:  # Arrow's message quotes the private value: keep it out, also as context
         message = f"values of column {field.name!r} must fit its type {field.type}. Convert them first."
     raise BadParameter(message)
+
+
+def _left(text_columns: tuple[str, ...], dropped: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in text_columns if name not in dropped)
 
 
 def _no_column(row: int, name: str) -> BadTable:

@@ -94,7 +94,7 @@ class Table:
     file: File
     format: Format
     columns: tuple[str, ...]
-    text_column: str
+    text_columns: tuple[str, ...]
     dialect: Dialect
 
     @property
@@ -130,10 +130,10 @@ class Table:
     def _may_show(self, name: str, *, asked: str) -> bool:
         """Whether a message may show the name of a column. In a file without a header, the first line is private.
 
-        Names are certain if the format has them, or if the text column is among them. Otherwise only those are shown
+        Names are certain if the format has them, or if a text column is among them. Otherwise only those are shown
         that say nothing: usual names of columns, and the one that was asked for, in other capitals.
         """
-        certain = self.format.named or self.text_column in self.columns
+        certain = self.format.named or any(name in self.columns for name in self.text_columns)
         return _is_name(name) if certain else name.lower() in {*_USUAL_NAMES, asked.lower()}
 
     def schema(self) -> pa.Schema | None:
@@ -143,7 +143,7 @@ class Table:
     @cached_property
     def _schema(self) -> pa.Schema | None:
         # Once: the beginning of standard input cannot be read again during a run.
-        return self.format.schema(self.file, self.text_column)
+        return self.format.schema(self.file, self.text_columns)
 
     def values(self, labels: Sequence[str], column: str) -> list[object]:
         """Labels as the values of a column. Refuses labels that do not fit its type."""
@@ -177,19 +177,23 @@ class Table:
             raise BadParameter(f"size must be 1 or more, got {size}.")
         if self.file.standard is not None:
             self.file.standard.for_good()
-        return self.format.batches(self.file, text_column=self.text_column, size=size)
+        return self.format.batches(self.file, text_columns=self.text_columns, size=size)
 
 
 def open_table(
-    path: Path | str, *, text_column: str = TEXT, named: Sequence[str] = (), dialect: Dialect | None = None
+    path: Path | str,
+    *,
+    text_column: str | tuple[str, ...] = TEXT,
+    named: Sequence[str] = (),
+    dialect: Dialect | None = None,
 ) -> Table:
     """Open a table: find its format and its columns, and make sure that it has a row.
 
     Args:
         path: A file, a folder of .txt files, or "-" for standard input. In plain text on standard input, bytes that are
             not UTF-8 become U+FFFD.
-        text_column: The column with the texts. Plain text has only one, "text". In JSON and Parquet, "note.text" is
-            the key "text" of the object "note".
+        text_column: The column with the texts, or several. Plain text has only one, "text". In JSON and Parquet,
+            "note.text" is the key "text" of the object "note".
         named: Other columns that the caller needs. They too may be inside objects.
         dialect: What the name and the first bytes of the file do not say.
 
@@ -197,18 +201,21 @@ def open_table(
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
     path, dialect = Path(path), dialect or Dialect()
+    text_columns = (text_column,) if isinstance(text_column, str) else text_column
     if path != STANDARD:
         _check_file(path)
     format = format_of(path, dialect)
     file = _file(path, format, dialect)
     empty = path.is_file() and path.stat().st_size == 0
-    columns = None if empty else format.columns(file, (text_column, *named))
+    columns = None if empty else format.columns(file, (*text_columns, *named))
     if columns is None:
         raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
-    table = Table(file, format, columns, text_column, dialect)
+    table = Table(file, format, columns, text_columns, dialect)
     _check_unique(table)
-    table.require(text_column, option="--text-column")
-    _check_text_type(table)
+    for column in text_columns:
+        table.require(column, option="--text-column")
+    for column in text_columns:
+        _check_text_type(table, column)
     if path != STANDARD and next(table.batches(1), None) is None:
         raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
     return table
@@ -242,7 +249,7 @@ def _check_file(path: Path) -> None:
 def _check_unique(table: Table) -> None:
     twice = [column for column, times in Counter(table.columns).items() if times > 1]
     if twice:
-        named = f" {twice[0]!r}" if table._may_show(twice[0], asked=table.text_column) else " of the same name"
+        named = f" {twice[0]!r}" if table._may_show(twice[0], asked=table.text_columns[0]) else " of the same name"
         raise BadTable(f"{table.name} has more than one column{named}. Give each its own name.")
 
 
@@ -255,11 +262,11 @@ def _is_name(column: str) -> bool:
     return column.isidentifier() and len(column) <= _NAME_LENGTH
 
 
-def _check_text_type(table: Table) -> None:
+def _check_text_type(table: Table, column: str) -> None:
     schema = table.schema()
-    kind = None if schema is None else field_at(schema, table.text_column).type
+    kind = None if schema is None else field_at(schema, column).type
     if kind is not None and not holds_texts(kind):
         raise BadTable(
-            f"column {table.text_column!r} of {table.name} must hold strings, got {kind}. "
+            f"column {column!r} of {table.name} must hold strings, got {kind}. "
             "Pass --text-column NAME with one that does."
         )

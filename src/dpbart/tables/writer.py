@@ -62,7 +62,7 @@ def plan_writer(
     Args:
         path: A file, "-" for standard output, or a new folder if the input is a folder.
         like: The table that the batches come from.
-        columns: The columns to write, including the text column. They keep the order of the table.
+        columns: The columns to write, including the first text column. They keep the order of the table.
         overwrite: Whether an existing file may be replaced.
         bare: Whether to leave out all metadata, also the index of a pandas frame.
 
@@ -83,7 +83,8 @@ def plan_writer(
             f"read only once. Write a {like.format.endings[0]} file, or save the input to a file first."
         )
     see = draft.see  # with empty texts: those of the input are never written
-    visitors = [] if see is None else [lambda batch: see(batch.with_texts([""] * len(batch)).without(dropped))]
+    blank = [""] * len(like.text_columns)
+    visitors = [] if see is None else [lambda batch: see(batch.with_texts(blank * len(batch)).without(dropped))]
     if draft.folder is not None:
         return _written_folder(path, draft.folder, dropped), visitors
     codec = codec_of(path, like.dialect)
@@ -232,8 +233,8 @@ def _check_columns(columns: Collection[str], like: Table) -> None:
     unknown = [column for column in columns if column not in like.columns]
     if unknown:
         raise BadParameter(f"columns must be among those of the input, got {unknown[0]!r}.")
-    if like.text_column not in columns:
-        raise BadParameter(f"columns must include the text column {like.text_column!r}.")
+    if like.text_columns[0] not in columns:
+        raise BadParameter(f"columns must include the text column {like.text_columns[0]!r}.")
 
 
 def _check_target(path: Path, like: Table, overwrite: bool) -> None:
@@ -255,4 +256,4 @@ def _check_target(path: Path, like: Table, overwrite: bool) -> None:
     if not overwrite:
         raise BadTable(f"{str(path)!r} exists already. Pass --overwrite to replace it, or name another file.")
     if path.is_dir():
-        next(like.format.batches(File(path), text_column=like.text_column, size=1))  # refuses to delete other files
+        next(like.format.batches(File(path), text_columns=like.text_columns, size=1))  # refuses to delete other files

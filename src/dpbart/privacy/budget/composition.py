@@ -41,9 +41,15 @@ _PRECISION_BITS = 30  # coarse enough that the error of a computed epsilon canno
 
 @dataclass(frozen=True)
 class Release:
-    """What is released together: a text and, if it is randomised, its label."""
+    """What is released together: the texts of a row and, if it is randomised, their label."""
 
-    events: tuple[Event, ...]
+    events: tuple[Event, ...]  # those of the texts first, which are all equal
+    texts: int = 1
+
+    @property
+    def one_text(self) -> Release:
+        """One of the texts, with the label."""
+        return Release(self.events[self.texts - 1 :])
 
     @property
     def epsilon(self) -> Decimal:
@@ -107,7 +113,7 @@ def _added(releases: Mapping[Release, int]) -> Composed:
     with localcontext(EXACT_DECIMALS):
         epsilon = sum((each.epsilon * count for each, count in releases.items()), Decimal(0))
         delta = sum((each.delta * count for each, count in releases.items()), Decimal(0))
-    return Composed(epsilon, delta, ONE if sum(releases.values()) == 1 else SUM)
+    return Composed(epsilon, delta, ONE if sum(each.texts * count for each, count in releases.items()) == 1 else SUM)
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,17 @@ from pathlib import Path
 from dpbart.errors import BadLedger, BadParameter, BudgetExceeded, NotResumable
 from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.budget.database import connect, one_line_errors, transaction
-from dpbart.privacy.budget.schema import EVERYBODY, events_from, events_to
+from dpbart.privacy.budget.schema import EVERYBODY, release_from, release_to
 from dpbart.privacy.calibration import check_delta, check_delta_for
 from dpbart.privacy.decimals import minus, written
 
-Texts = Mapping[str, int]  # number of texts by person
+Rows = Mapping[str, int]  # number of rows by person; each is a release, of one text or several
 Held = tuple[tuple[str, int], ...]  # (run, number of texts) of one person
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of `dpbart rewrite`: its model, and what each of its texts spends."""
+    """One run of `dpbart rewrite`: its model, and what each of its rows spends."""
 
     name: str
     begun: str
@@ -102,7 +102,7 @@ class Ledger:
             self._connection.execute(
                 "INSERT OR IGNORE INTO runs (run, begun, mechanism, model, events, units, nonce) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run.name, run.begun, run.mechanism, run.model, events_to(run.release.events), run.units, nonce),
+                (run.name, run.begun, run.mechanism, run.model, release_to(run.release), run.units, nonce),
             )
 
     def progress(self, run: str) -> Progress:
@@ -140,14 +140,14 @@ class Ledger:
                 "ledger has recorded stays spent."
             )
 
-    def check(self, release: Release, texts: Texts, *, budget: Decimal | None = None, units: str = "") -> None:
+    def check(self, release: Release, rows: Rows, *, budget: Decimal | None = None, units: str = "") -> None:
         """Refuse a run that would exceed a limit, or that counts other units. `record` checks again."""
         with one_line_errors(self.file):
             self._check_units(units)
-            self._check(release, texts, budget)
+            self._check(release, rows, budget)
 
     def record(
-        self, run: str, texts: Texts, *, before: int, upto: int, budget: Decimal | None = None, nonce: str = ""
+        self, run: str, rows: Rows, *, before: int, upto: int, budget: Decimal | None = None, nonce: str = ""
     ) -> None:
         """Record the rows of a run from `before` to `upto`. If any person lacks budget, nothing is recorded.
 
@@ -159,17 +159,17 @@ class Ledger:
             NotResumable: The run has another nonce now, because another copy of its folder was resumed.
             BadLedger: The rows are not the next ones.
         """
-        now = utc_now()
         with transaction(self._connection, self.file):
             self._check_nonce(run, nonce)
             recorded = self.progress(run).recorded
             if before != recorded:
                 raise BadLedger(f"run {run} must record rows after {recorded}, got {before}. Was its folder copied?")
-            new = self._check(self._run(run).release, texts, budget)
+            release, now = self._run(run).release, utc_now()
+            new = self._check(release, rows, budget)
             self._connection.executemany(
                 "INSERT INTO releases (person, run, texts, last) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET texts = texts + excluded.texts, last = excluded.last",
-                [(person, run, count, now) for person, count in texts.items()],
+                [(person, run, count * release.texts, now) for person, count in rows.items()],
             )
             self._connection.execute(
                 "UPDATE runs SET rows_before = rows_upto, rows_upto = ?, people = people + ? WHERE run = ?",
@@ -245,14 +245,14 @@ class Ledger:
             self._people(), texts, tuple(Entry(self._run(run), count, last) for run, count, last in runs), most
         )
 
-    def _check(self, release: Release, texts: Texts, budget: Decimal | None) -> int:
+    def _check(self, release: Release, rows: Rows, budget: Decimal | None) -> int:
         """Refuse a release that exceeds a limit or the number of people. Returns how many of its people are new."""
-        held = self._held(list(texts))
-        new = sum(person not in held for person in texts)
-        everybody, own = self._limits(list(texts))
+        held = self._held(list(rows))
+        new = sum(person not in held for person in rows)
+        everybody, own = self._limits(list(rows))
         self._check_delta(self._largest_delta(), self._people() + new)
         known: dict[tuple[Held, int, Decimal], Decimal] = {}  # many people have identical releases
-        for person, count in texts.items():
+        for person, count in rows.items():
             limit, before = own.get(person, everybody), held.get(person, ())
             most = min((each for each in (limit.epsilon, budget) if each is not None), default=None)
             if most is None:
@@ -310,8 +310,8 @@ class Ledger:
 
     def _releases(self, held: Held) -> Counter[Release]:
         releases: Counter[Release] = Counter()
-        for run, texts in held:
-            releases[self._run(run).release] += texts
+        for release, texts in ((self._run(run).release, texts) for run, texts in held):
+            releases[release] += texts // release.texts
         return releases
 
     def _limits(self, people: list[str]) -> tuple[Limit, dict[str, Limit]]:
@@ -338,7 +338,7 @@ class Ledger:
             with one_line_errors(self.file):
                 found: sqlite3.Row = self._connection.execute(query, (name,)).fetchone()
             try:
-                release = Release(events_from(found[4]))
+                release = release_from(found[4])
             except (TypeError, ValueError, KeyError, InvalidOperation):  # no such run, or invalid figures
                 raise BadLedger(f"the ledger {str(self.file)!r} is damaged at run {name}. Restore a copy.") from None
             self._runs[name] = Run(found[0], found[1], found[2], found[3], release, found[5])

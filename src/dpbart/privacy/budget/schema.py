@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.event import Event
 
 FORMAT = 3
@@ -16,7 +17,7 @@ CREATE TABLE runs (
   begun TEXT NOT NULL,       -- date and time, UTC
   mechanism TEXT NOT NULL,
   model TEXT NOT NULL,       -- name@fingerprint
-  events TEXT NOT NULL,      -- JSON: what one text and its label spend, budgets as decimal strings
+  events TEXT NOT NULL,      -- JSON: what the texts of a row and their label spend, budgets as decimal strings
   rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
   rows_upto INTEGER NOT NULL DEFAULT 0,    -- recorded in total
   people INTEGER NOT NULL DEFAULT 0,       -- people whom this run recorded first
@@ -47,6 +48,23 @@ def default_delta(people: int) -> Decimal:
     ['0.00001', '0.00001', '0.000001', '1E-8']
     """
     return Decimal(1).scaleb(-max(5, len(str(people)) + 1))
+
+
+def release_to(release: Release) -> str:
+    """A release as JSON: its events or, if a row has several texts, an object that says how many."""
+    events = events_to(release.events)
+    return events if release.texts == 1 else json.dumps({"texts": release.texts, "events": json.loads(events)})
+
+
+def release_from(held: str) -> Release:
+    """Read a release from JSON. Raises ValueError, TypeError or KeyError if it is damaged."""
+    read = json.loads(held)
+    if isinstance(read, list):
+        return Release(events_from(held))
+    texts = int(read["texts"])
+    if not 1 <= texts <= len(read["events"]):
+        raise ValueError("a release has an event for each text")
+    return Release(events_from(json.dumps(read["events"])), texts)
 
 
 def events_to(events: tuple[Event, ...]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dpbart.files import write_together
 from dpbart.privacy.card.lines import groups
 from dpbart.privacy.card.page import html_page
+from dpbart.privacy.card.row import RowFacts
 from dpbart.privacy.card.signing import SIGNATURE, sign
 from dpbart.privacy.card.summary import free_text_warning, summary
 from dpbart.privacy.facts import Facts
@@ -135,6 +136,7 @@ class Card:
     unit: str = UNIT
     trust_model: str = TRUST_MODEL
     not_covered: Sequence[str] = NOT_COVERED
+    row: RowFacts | None = None  # the texts of each row; None on older cards, which have one
     free_text_columns: Sequence[str] = ()  # released as they are, although their names sound like free text
     shuffled: ShuffledRelease | None = None  # what a shuffled output promises; None if it is not shuffled
 
@@ -144,6 +146,11 @@ class Card:
         del whole["facts"]
         whole |= {"noise": noise_of(self.facts), "side_channels": self.side_channels}
         return {name: _finite(value) for name, value in whole.items()}
+
+    @property
+    def texts(self) -> int:
+        """All texts of all rows."""
+        return self.rows * (1 if self.row is None else self.row.texts)
 
     @property
     def side_channels(self) -> tuple[str, ...]:

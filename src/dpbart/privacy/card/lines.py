@@ -28,6 +28,7 @@ _MEANINGS = {
     "Local": "The guarantee of each row by itself. It does not depend on the order of the rows.",
     "Central": "The guarantee of the output as a whole. The random rows of the others hide each person.",
     "Known rows": "What is left of the central guarantee if a tenth of the rows hides nobody any more.",
+    "Row": "The guarantee for all texts of one row together.",
     "Person": "The guarantee for all texts of one person in this run together.",
     "People": "How many people were counted, and how they were told apart.",
     "Counted": "What was counted, where it is not known which texts belong to one person.",
@@ -38,6 +39,7 @@ _MEANINGS = {
     "Ledger": "Where the spending of this run is recorded, so that later runs count it too.",
     "Trust model": "Who has to be trusted, and who does not.",
     "Public data": "The text that the model was trained on. It is public and has nothing to do with the private texts.",
+    "Texts": "Where the texts come from. How many a row has is public and does not depend on what they say.",
     "Labels": "What happened to the column of labels.",
     "Other columns": "Columns that are in the output as they were in the input, without any protection.",
     "Free text": "Columns released unchanged whose names sound like free text. Check them before you share the output.",
@@ -82,9 +84,10 @@ def groups(card: Card) -> list[tuple[str, list[Fact]]]:
 def _promise(card: Card) -> list[tuple[str, str]]:
     person = card.person
     return [
-        ("Guarantee", f"{card.guarantee} for each of {card.rows:,} texts"),
+        ("Guarantee", f"{card.guarantee} for each of {card.texts:,} texts"),
         ("Unit", card.unit),
         *([] if card.shuffled is None else shuffled.lines(card.shuffled, card.guarantee, person, rows=card.rows)),
+        *([] if card.row is None else card.row.lines()),
         *person.lines(),
         ("Composition", person.composition),
         ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
@@ -96,6 +99,7 @@ def _promise(card: Card) -> list[tuple[str, str]]:
 def _data(card: Card) -> list[tuple[str, str]]:
     corpora = ", ".join(str(each["name"]) for each in card.model.public_data) or "see the model's own documentation"
     return [
+        *([] if card.row is None else [("Texts", card.row.words)]),
         ("Labels", card.labels),
         ("Other columns", ", ".join(card.other_columns) + ": unchanged" if card.other_columns else "none"),
         ("Free text", ", ".join(card.free_text_columns) + ": unchanged" if card.free_text_columns else "none"),

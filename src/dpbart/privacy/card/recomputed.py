@@ -10,6 +10,7 @@ from typing import Any
 from dpbart.errors import BadParameter
 from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.card.card import Card, ModelLine, PersonFacts, RunFacts, noise_of
+from dpbart.privacy.card.row import RowFacts
 from dpbart.privacy.card.shuffled import release_of
 from dpbart.privacy.decimals import exactly, minus
 from dpbart.privacy.event import Event
@@ -43,10 +44,38 @@ def facts_of(card: Held) -> Facts:
 
 def composed_of(card: Held, facts: Facts) -> Composed:
     """What the person with the most texts gets, from what one text and its label spend."""
-    label = label_event(card)
-    events = (facts.event,) if label is None else (facts.event, label)
     delta = exactly(counted_of(card["person"])["delta"])
-    return compose({Release(events): card["person"]["most_texts"]}, delta=delta)
+    return compose({_release(card, facts): card["person"]["most_texts"] // texts_of_row(card)}, delta=delta)
+
+
+def texts_of_row(card: Held) -> int:
+    """How many texts a row has."""
+    return 1 if card.get("row") is None else int(card["row"]["texts"])
+
+
+def wrong_row(card: Held, facts: Facts) -> str | None:
+    """What does not fit together in the facts about a row, in words."""
+    row = row_of(card)
+    if row is None:
+        return None
+    if row.texts != row.expected:
+        return f"a row has {row.expected} texts, but the card says {row.texts}"
+    composed = compose({_release(card, facts): 1}, delta=exactly(counted_of(card["person"])["delta"])).guarantee
+    if not (same(row.guarantee.epsilon, composed.epsilon, relative=1e-7) and same(row.guarantee.delta, composed.delta)):
+        return f"{row.texts} texts of one row do NOT have the guarantee on the card"
+    return None
+
+
+def row_of(card: Held) -> RowFacts | None:
+    """The facts about a row."""
+    row = card.get("row")
+    return None if row is None else RowFacts(**{**row, "guarantee": guarantee_of(row["guarantee"])})
+
+
+def _release(card: Held, facts: Facts) -> Release:
+    """What the texts of a row and their label spend."""
+    texts, label = texts_of_row(card), label_event(card)
+    return Release((facts.event,) * texts + (() if label is None else (label,)), texts)
 
 
 def counted_of(person: Held) -> Held:
@@ -125,6 +154,7 @@ def rebuilt(card: Held, facts: Facts) -> Card:
             "model": ModelLine(**card["model"]),
             "run": RunFacts(**card["run"]),
             "shuffled": release_of(card.get("shuffled")),
+            "row": row_of(card),
         }
     )
 

@@ -44,7 +44,11 @@ def _guarantee(card: Card) -> str:
     if text == together:
         return f"Epsilon {text} for each text."
     whose = "all texts with one id" if card.person.guarantee is None else "a person"
-    return f"Epsilon {together} for {whose}; epsilon {text} for each text."
+    row = text if card.row is None else _plain(card.row.guarantee)
+    if row == together:
+        return f"Epsilon {row} for all texts of a row; epsilon {text} for each text."
+    of_a_row = "" if row == text else f" epsilon {row} for all texts of a row;"
+    return f"Epsilon {together} for {whose};{of_a_row} epsilon {text} for each text."
 
 
 def _plain(guarantee: Guarantee) -> str:
@@ -56,9 +60,10 @@ def _to_whom(card: Card) -> str:
     if not card.guarantee.private:
         return "Nobody."
     if person.guarantee is None:
+        what = "text" if card.texts == card.rows else "row"
         return (
-            "The person behind each text, for that text alone. It is not known which texts belong to one person, and "
-            "somebody with several texts is promised less."
+            f"The person behind each {what}, for that {what} alone. It is not known which {what}s belong to one "
+            f"person, and somebody with several {what}s is promised less."
         )
     several = f"all of their texts in this run, up to {person.most_texts:,}"
     texts = "their one text" if person.most_texts == 1 else several
@@ -71,9 +76,10 @@ def _read_and_written(card: Card) -> str:
     wrote = model.length if model.writes is None else model.writes
     cut = "" if model.reads is None else " What comes later in a text was not read."
     language = f"knows {model.language}" if model.language else "does not say which language it knows"
+    several = "" if card.texts == card.rows else f", {card.texts // card.rows:,} for each of {card.rows:,} rows"
     return (
-        f"{card.rows:,} texts. The model {read}wrote at most {wrote:,} tokens for each; a token is a word or a part of "
-        f"a word.{cut} The model {language}."
+        f"{card.texts:,} texts{several}. The model {read}wrote at most {wrote:,} tokens for each; a token is a word "
+        f"or a part of a word.{cut} The model {language}."
     )
 
 

@@ -23,8 +23,10 @@ from dpbart.privacy.card.recomputed import (
     label_event,
     rebuilt,
     same,
+    texts_of_row,
     wrong_figure,
     wrong_recipe,
+    wrong_row,
 )
 from dpbart.privacy.card.shuffled import wrong_shuffling
 from dpbart.privacy.card.signing import SIGNATURE, read_public_key, signed_by
@@ -67,6 +69,7 @@ def verify(file: Path, *, key: Path | None = None, output: Path | None = None) -
         _noise(card, facts),
         _recipe(card, facts),
         _labels(card),
+        _row(card, facts),
         _person(card, facts),
         *_shuffled(card, facts),
     ]
@@ -99,13 +102,27 @@ def _labels(card: Held) -> Check:
     return Check("labels", True, words)
 
 
+def _row(card: Held, facts: Facts) -> Check:
+    """Whether the texts of a row compose to the guarantee stated for a row."""
+    try:
+        wrong = wrong_row(card, facts)
+    except _NO_SENSE:
+        wrong = "figures on the card are impossible"
+    if wrong is None and not guarantee_of(card["guarantee"]).private:
+        return Check("row", None, _NO_PROMISE)
+    each = texts_of_row(card)
+    right = "a row has one text" if each == 1 else f"{each} texts of one row have the guarantee on the card"
+    return Check("row", wrong is None, right if wrong is None else printable(wrong))
+
+
 def _person(card: Held, facts: Facts) -> Check:
     """Whether a person's texts compose to the guarantee stated for a person."""
     person, rows = card["person"], card["rows"]
-    people, most = person["people"], person["most_texts"]
+    people, most, each = person["people"], person["most_texts"], texts_of_row(card)
+    texts = rows * each
     try:
-        if not people + most - 1 <= rows <= people * most:
-            return Check("person", False, f"{people} people with at most {most} texts each can NOT have {rows} texts")
+        if most % each or not people + most // each - 1 <= rows <= people * (most // each):
+            return Check("person", False, f"{people} people with at most {most} texts each can NOT have {texts} texts")
         stated, composed = guarantee_of(counted_of(person)), composed_of(card, facts)
         if person["guarantee"] not in (None, counted_of(person)):
             return Check("person", False, "the guarantees for a person and for the texts with one id do NOT agree")
@@ -115,7 +132,7 @@ def _person(card: Held, facts: Facts) -> Check:
             return Check("person", None, _NO_PROMISE)
         if person["budget"] is not None and stated.epsilon > person["budget"] * _COMPOSED:
             return Check("person", False, "the guarantee of one person is NOT within the budget on the card")
-        check_delta_for(card["guarantee"]["delta"], texts=rows, whose=f"{rows} texts", remedy="")
+        check_delta_for(card["guarantee"]["delta"], texts=texts, whose=f"{texts} texts", remedy="")
     except BadParameter as error:
         return Check("person", False, printable(str(error)))
     except _NO_SENSE:
@@ -208,10 +225,10 @@ def _summary(card: Held, sums: Iterable[Check]) -> Check:
         "with one id" if card["person"]["guarantee"] is None else "of one person",
     )
     words = (
-        f"each of {card['rows']:,} texts has epsilon {text.epsilon:.10g} and delta {text.delta:.10g}: for any two "
-        f"texts, no output is more than exp({text.epsilon:.10g}) times as likely from one as from the other, up to "
-        f"delta. All texts {whose}, at most {most:,}, have epsilon {person.epsilon:.10g} and delta "
-        f"{person.delta:.10g}{_central(card)}"
+        f"each of {card['rows'] * texts_of_row(card):,} texts has epsilon {text.epsilon:.10g} and delta "
+        f"{text.delta:.10g}: for any two texts, no output is more than exp({text.epsilon:.10g}) times as likely from "
+        f"one as from the other, up to delta. All texts {whose}, at most {most:,}, have epsilon "
+        f"{person.epsilon:.10g} and delta {person.delta:.10g}{_central(card)}"
     )
     return Check("guarantee", True, words)
 

@@ -57,21 +57,23 @@ class Releases:
     @property
     def rows(self) -> int:
         """All rows rewritten so far, saved or not."""
-        return self.unfinished.saved.rows + len(self.unsaved.texts)
+        return self.unfinished.saved.rows + len(self.unsaved.rows)
 
-    def add(self, texts: Sequence[str], labels: Sequence[str] | None, people: Sequence[str], *, recipe: str) -> None:
+    def add(
+        self, rows: Sequence[list[str]], labels: Sequence[str] | None, people: Sequence[str], *, recipe: str
+    ) -> None:
         """Add the next batch, and save the part if it is full."""
-        self.unsaved.texts += texts
+        self.unsaved.rows += rows
         self.unsaved.labels += labels or ()
         self.people.update(people)
         # A part that was recorded and then lost must end at the same row again, so that each row is paid for once.
-        full = len(self.unsaved.texts) >= PART_ROWS or time.monotonic() - self.began >= PART_SECONDS
+        full = len(self.unsaved.rows) >= PART_ROWS or time.monotonic() - self.began >= PART_SECONDS
         if self.rows == self.recorded or (full and self.rows > self.recorded):
             self.save(recipe=recipe)
 
     def save(self, *, recipe: str) -> None:
         """Check, record, release. An incomplete copy of a part that was recorded and then lost is not saved."""
-        if self.unsaved.texts and self.rows >= self.recorded:
+        if self.unsaved.rows and self.rows >= self.recorded:
             self.unfinished.check_input()  # texts from a changed input are neither recorded nor saved
             if self.rows > self.recorded:
                 self._record()
@@ -84,5 +86,5 @@ class Releases:
         try:
             self.account.record(self.people, before=self.unfinished.saved.rows, upto=self.rows)
         except BudgetExceeded:
-            self.unfinished.refuse(len(self.unsaved.texts))
+            self.unfinished.refuse(len(self.unsaved.rows))
             raise

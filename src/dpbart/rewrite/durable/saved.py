@@ -6,7 +6,7 @@ holds new texts and, if labels are randomised, new labels. It holds nothing from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +15,15 @@ import pyarrow as pa
 from dpbart.errors import BadTable, NotResumable
 from dpbart.files import OWN, whole_or_nothing
 
-_TEXT, _LABEL = "text", "label"
+_TEXTS, _LABEL = "texts", "label"
 _ENDING = ".arrow"
 
 
 @dataclass
 class NewTexts:
-    """New texts that are not saved yet and, if labels are randomised, their new labels."""
+    """New texts that are not saved yet, as rows, and their new labels if those are randomised."""
 
-    texts: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)  # the new cells of each row
     labels: list[str] = field(default_factory=list)
 
 
@@ -51,12 +51,10 @@ class SavedTexts:
 
     def add(self, new: NewTexts, *, recipe: str) -> None:
         """Save the next rows as one part. When this returns, they survive a power cut."""
-        columns: dict[str, Sequence[str]] = {_TEXT: new.texts}
+        columns = {_TEXTS: pa.array(new.rows, pa.large_list(pa.large_string()))}
         if new.labels:
-            columns[_LABEL] = new.labels
-        record = pa.record_batch(
-            [pa.array(values, pa.large_string()) for values in columns.values()], names=list(columns)
-        ).replace_schema_metadata({"recipe": recipe})
+            columns[_LABEL] = pa.array(new.labels, pa.large_string())
+        record = pa.record_batch(columns).replace_schema_metadata({"recipe": recipe})
         rows = self.rows + record.num_rows
         file = self._folder / f"{len(self._files) + 1:06}-{rows:012}{_ENDING}"
         try:
@@ -68,8 +66,8 @@ class SavedTexts:
             ) from None
         self._files.append(file)
 
-    def read(self) -> Iterator[tuple[str, str | None]]:
-        """All rows in order: the new text, and the new label if there is one."""
+    def read(self) -> Iterator[tuple[list[str], str | None]]:
+        """All rows in order: the new cells, and the new label if there is one."""
         for record in self.records():
             yield from rows_of(record)
 
@@ -80,11 +78,11 @@ class SavedTexts:
                 yield part.get_batch(0).replace_schema_metadata(None)
 
 
-def rows_of(record: pa.RecordBatch) -> Iterator[tuple[str, str | None]]:
-    """The rows of a part: the new text, and the new label if there is one."""
-    texts = record.column(0).to_pylist()
-    labels = record.column(1).to_pylist() if record.num_columns > 1 else [None] * len(texts)
-    return zip(texts, labels, strict=True)
+def rows_of(record: pa.RecordBatch) -> Iterator[tuple[list[str], str | None]]:
+    """The rows of a part: the new cells, and the new label if there is one."""
+    rows = record.column(0).to_pylist()
+    labels = record.column(1).to_pylist() if record.num_columns > 1 else [None] * len(rows)
+    return zip(rows, labels, strict=True)
 
 
 def _number(file: Path) -> int:

@@ -39,8 +39,8 @@ _WORD = 1 << 64
 Places = npt.NDArray[np.uint32]
 
 
-def shuffled(folder: Path, saved: SavedTexts) -> Iterator[tuple[str, str | None]]:
-    """All rows in the order of this run, drawn now if it is not yet: new texts and, if there are any, new labels.
+def shuffled(folder: Path, saved: SavedTexts) -> Iterator[tuple[list[str], str | None]]:
+    """All rows in the order of this run, drawn now if it is not yet: new cells and, if there are any, new labels.
 
     Args:
         folder: of the run.

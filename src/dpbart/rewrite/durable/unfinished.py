@@ -36,7 +36,7 @@ from dpbart.rewrite.durable.folder import (
 from dpbart.rewrite.durable.saved import SavedTexts
 from dpbart.tables.table import STANDARD
 
-FORMAT = 2
+FORMAT = 3
 INPUT, LEDGER = "the input", "ledger"  # names of settings
 
 RunSettings = Mapping[str, object]

@@ -10,14 +10,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dpbart.errors import BadParameter, EngineFailed
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
-from dpbart.tables.batch import Batch
 
 Make = Callable[[], Rewriter]  # loads a rewriter; sent to the workers
-Answers = Generator[tuple[Batch, Rewriting], None, None]
+
+
+class Texts(Protocol):
+    """What an engine needs to know of a batch."""
+
+    @property
+    def first(self) -> int:
+        """The number of its first row."""
+
+    def texts(self) -> list[str]:
+        """The texts to rewrite."""
+
+
+Some = TypeVar("Some", bound=Texts)
+Answers = Generator[tuple[Some, Rewriting], None, None]
 
 IN_FLIGHT = 3  # batches per worker: one being rewritten, the others waiting, so that no worker idles
 MOST_DEATHS = 3  # of workers in a row, without a finished batch in between
@@ -30,7 +43,7 @@ class Engine(Protocol):
     def name(self) -> str:
         """Its name on the card."""
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
         """Each batch together with its new texts."""
 
 
@@ -47,7 +60,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ended(batches: Iterable[Batch]) -> Iterator[Batch | None]:
+def ended(batches: Iterable[Some]) -> Iterator[Some | None]:
     """The batches, then None at the end."""
     yield from batches
     yield None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dpbart.rewrite.engines.engine import Answers, Make
-from dpbart.tables.batch import Batch
+from dpbart.rewrite.engines.engine import Answers, Make, Some
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Inline:
     def name(self) -> str:
         return "local, in one process"
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
         rewriter = self.make()
         for batch in batches:
             yield batch, rewriter.rewrite(batch.texts(), row=batch.first)

@@ -21,9 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbart.errors import EngineFailed, MissingExtra
-from dpbart.rewrite.engines.engine import IN_FLIGHT, MOST_DEATHS, Answers, Make, ended, keeps_dying, usable_cores
+from dpbart.rewrite.engines.engine import (
+    IN_FLIGHT,
+    MOST_DEATHS,
+    Answers,
+    Make,
+    Some,
+    ended,
+    keeps_dying,
+    usable_cores,
+)
 from dpbart.rewrite.rewriter import Rewriting
-from dpbart.tables.batch import Batch
 
 SECONDS_TO_CONNECT = 10.0
 _SETTINGS = {
@@ -59,10 +67,10 @@ class OnRay:
     def name(self) -> str:
         return "ray, on this machine" if self.address is None else "ray, on a cluster"
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
         with _connected(self.address, self.workers) as ray:
             actors = self._actors(ray)
-            waiting: deque[tuple[Batch, Any]] = deque()
+            waiting: deque[tuple[Some, Any]] = deque()
             given = 0
             for batch in ended(batches):
                 if batch is not None:

@@ -16,9 +16,18 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from dpbart.errors import DpbartError, EngineFailed
-from dpbart.rewrite.engines.engine import IN_FLIGHT, MOST_DEATHS, Answers, Make, ended, keeps_dying, usable_cores
+from dpbart.rewrite.engines.engine import (
+    IN_FLIGHT,
+    MOST_DEATHS,
+    Answers,
+    Make,
+    Some,
+    Texts,
+    ended,
+    keeps_dying,
+    usable_cores,
+)
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
-from dpbart.tables.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,8 @@ class Processes:
     def name(self) -> str:
         return f"local, in {self.workers} processes"
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
-        pool, waiting = self._pool(), deque[tuple[Batch, Future[Rewriting]]]()
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
+        pool, waiting = self._pool(), deque[tuple[Some, Future[Rewriting]]]()
         deaths = 0
         try:
             for batch in ended(batches):
@@ -99,7 +108,7 @@ def _rewrite(texts: Sequence[str], row: int) -> Rewriting:
     return _worker.rewrite(texts, row=row)
 
 
-def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[Rewriting]:
+def _submit(pool: ProcessPoolExecutor, batch: Texts) -> Future[Rewriting]:
     try:
         return pool.submit(_rewrite, batch.texts(), batch.first)
     except BrokenProcessPool as error:  # raised when its turn comes, in order
@@ -108,7 +117,7 @@ def _submit(pool: ProcessPoolExecutor, batch: Batch) -> Future[Rewriting]:
         return broken
 
 
-def _again(pool: ProcessPoolExecutor, batch: Batch, held: Future[Rewriting]) -> Future[Rewriting]:
+def _again(pool: ProcessPoolExecutor, batch: Texts, held: Future[Rewriting]) -> Future[Rewriting]:
     """Keep a finished batch; submit an unfinished one to the new pool."""
     whole = held.done() and not held.cancelled() and held.exception() is None
     return held if whole else _submit(pool, batch)

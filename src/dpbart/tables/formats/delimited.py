@@ -36,8 +36,8 @@ class Delimited(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(header) for header in numbered(file, self._fields(file), place="in its header")), None)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        return row_batches(numbered(file, self._rows(file)), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        return row_batches(numbered(file, self._rows(file)), text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         source.check_types()

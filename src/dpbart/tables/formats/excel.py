@@ -47,7 +47,7 @@ class _SheetRows(Rows):
         return [{name: _without_dates(value) for name, value in row.items()} for row in self.rows]
 
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
-        return Rows(self.first, self.text_column, self.as_rows()).as_record(schema)
+        return Rows(self.first, self.text_columns, self.as_rows()).as_record(schema)
 
 
 class Excel(Format):
@@ -59,9 +59,9 @@ class Excel(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(header) for header in numbered(file, _header(file), place="in its header")), None)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        for batch in row_batches(numbered(file, _rows(file)), text_column, size):
-            yield _SheetRows(batch.first, batch.text_column, batch.rows)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        for batch in row_batches(numbered(file, _rows(file)), text_columns, size):
+            yield _SheetRows(batch.first, batch.text_columns, batch.rows)
 
     def draft(self, source: Source) -> Draft:
         _openpyxl()
@@ -74,7 +74,7 @@ class Excel(Format):
 
         return Draft(partial(_Sink, source=source), see)
 
-    def schema(self, file: File, text_column: str) -> None:
+    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
         return None
 
 

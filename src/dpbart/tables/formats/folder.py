@@ -30,9 +30,9 @@ class Folder(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
         return (FILE, TEXT)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
         rows = numbered(file, _rows(file), place="at file {} in the order of their names")
-        return row_batches(rows, text_column, size)
+        return row_batches(rows, text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         if source.ending not in self.endings or FILE not in source.columns:

@@ -141,7 +141,7 @@ class Format(Protocol):
         """
 
     @abstractmethod
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Batch]:
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Batch]:
         """The rows in order, at most `size` at a time, read when they are needed.
 
         Raises:
@@ -156,7 +156,7 @@ class Format(Protocol):
             BadTable: If the format cannot hold the columns.
         """
 
-    def schema(self, file: File, text_column: str) -> pa.Schema | None:
+    def schema(self, file: File, text_columns: tuple[str, ...]) -> pa.Schema | None:
         """The Arrow types of the columns; None if only the rows show them. A text column has no dictionary."""
         return pa.schema([(column, pa.string()) for column in self.columns(file) or ()])
 

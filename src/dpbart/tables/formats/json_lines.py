@@ -25,15 +25,15 @@ class JsonLines(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
         return next((tuple(spread(row, named)) for row in numbered(file, _rows(file))), None)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        rows = (checked(row, text_column) for row in _rows(file))
-        return row_batches(numbered(file, rows), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        rows = (checked(row, text_columns) for row in _rows(file))
+        return row_batches(numbered(file, rows), text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         source.check_types()
         return Draft(partial(_Sink, encoding=source.encoding))
 
-    def schema(self, file: File, text_column: str) -> None:
+    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
         return None
 
 

@@ -29,8 +29,14 @@ DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite)
 _NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
-def checked(row: dict[str, object], text_column: str) -> dict[str, object]:
-    """A row, if it has a text or null in its text column."""
+def checked(row: dict[str, object], text_columns: tuple[str, ...]) -> dict[str, object]:
+    """A row, if it has a text or null in each of its text columns."""
+    for column in text_columns:
+        _check_text(row, column)
+    return row
+
+
+def _check_text(row: dict[str, object], text_column: str) -> None:
     try:
         text = value_at(row, text_column)
     except KeyError:
@@ -44,7 +50,6 @@ def checked(row: dict[str, object], text_column: str) -> dict[str, object]:
             raise Fault(f"half a surrogate pair in column {text_column!r}")
     elif text is not None:
         raise Fault(f"column {text_column!r} must be a string or null, got {_NAMES[type(text)]}")
-    return row
 
 
 def encoded(row: Row) -> str:

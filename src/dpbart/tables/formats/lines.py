@@ -90,9 +90,9 @@ def numbered(file: File, rows: Iterator[_Item], place: str = "at row {}") -> Ite
     raise BadTable(problem)  # outside the handler: the first error, which may hold the row, must not be its context
 
 
-def row_batches(rows: Iterator[dict[str, object]], text_column: str, size: int) -> Iterator[Rows]:
+def row_batches(rows: Iterator[dict[str, object]], text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
     """Rows in batches of `size`; the last batch may be smaller."""
     first = 1
     while some := list(islice(rows, size)):
-        yield Rows(first, text_column, some)
+        yield Rows(first, text_columns, some)
         first += len(some)

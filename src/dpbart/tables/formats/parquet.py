@@ -33,18 +33,20 @@ class Parquet(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
         return tuple(structs.spread(list(_file_schema(file)), named))
 
-    def schema(self, file: File, text_column: str) -> pa.Schema:
+    def schema(self, file: File, text_columns: tuple[str, ...]) -> pa.Schema:
         schema = _file_schema(file)
-        texts, fields = structs.field_at(schema, text_column), list(schema)
-        if pa.types.is_dictionary(texts.type):
-            plain = texts.with_type(texts.type.value_type)
-            fields = structs.with_field(fields, structs.keys_of(schema, text_column), plain)
+        fields = list(schema)
+        for column in text_columns:
+            texts = structs.field_at(schema, column)
+            if pa.types.is_dictionary(texts.type):
+                plain = texts.with_type(texts.type.value_type)
+                fields = structs.with_field(fields, structs.keys_of(schema, column), plain)
         # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
         bared = [field.with_type(bare(field.type)).remove_metadata() for field in fields]
         return pa.schema(bared, metadata=index_metadata(schema))
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[ArrowRows]:
-        schema = self.schema(file, text_column)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[ArrowRows]:
+        schema = self.schema(file, text_columns)
         done = 0
         records = _records(file, size)
         while True:
@@ -56,7 +58,7 @@ class Parquet(Format):
                 return
             except _UNREADABLE:
                 break
-            yield ArrowRows(first=done + 1, text_column=text_column, record=record)
+            yield ArrowRows(first=done + 1, text_columns=text_columns, record=record)
             done += record.num_rows
         raise BadTable(f"{file.name} is broken after row {done}: the rows there cannot be decoded.")
 

@@ -26,8 +26,8 @@ class PlainText(Format):
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
         return (TEXT,)
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        return row_batches(numbered(file, _rows(file)), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        return row_batches(numbered(file, _rows(file)), text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         return Draft(partial(_Sink, encoding=source.encoding))
@@ -38,8 +38,8 @@ class StandardStream(PlainText):
 
     reading = None
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        return row_batches(_standard_input(file), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        return row_batches(_standard_input(file), text_columns, size)
 
 
 class Document(PlainText):
@@ -47,8 +47,8 @@ class Document(PlainText):
 
     reading = None
 
-    def batches(self, file: File, *, text_column: str, size: int) -> Iterator[Rows]:
-        return row_batches(numbered(file, _document(file)), text_column, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        return row_batches(numbered(file, _document(file)), text_columns, size)
 
     def draft(self, source: Source) -> Draft:
         return Draft(partial(_Sink, encoding=source.encoding, within="\n"))
