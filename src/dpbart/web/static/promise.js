@@ -1,0 +1,17 @@
+// What is promised, in one place on every tab. If anything in sight is not private, this says so, in its one colour.
+
+import { byId, element } from "./dom.js";
+
+export const NOT_PRIVATE = "NOT PRIVATE";
+const said = new Map(); // what: { isPrivate, title, words }
+
+export function promise(what, statement) {
+  if (statement === null) said.delete(what);
+  else said.set(what, statement);
+  const open = [...said.values()].find((each) => !each.isPrivate);
+  const shown = open ?? said.get("settings");
+  if (shown === undefined) return;
+  const place = byId("promise");
+  place.classList.toggle("open", open !== undefined);
+  place.replaceChildren(element("strong", {}, open ? NOT_PRIVATE : shown.title), shown.words);
+}
