@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "prepare": {"privacy", "channels", "models", "prepare"},
     "rewrite": {"privacy", "channels", "models", "tables", "rewrite"},
     "evaluate": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate"},
-    "cli": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate", "cli"},
+    "web": {"privacy", "models", "tables", "rewrite", "web"},
+    "cli": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate", "web", "cli"},
 }
 
 
