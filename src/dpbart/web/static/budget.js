@@ -3,11 +3,10 @@
 import { get } from "./api.js";
 import { attempt, byId, element, facts } from "./dom.js";
 import { pictures } from "./picture.js";
-import { promise } from "./promise.js";
-import { figure, guesserWords, promiseOf } from "./words.js";
+import { NOT_PRIVATE, promise } from "./promise.js";
+import { guesserWords, promiseWords } from "./words.js";
 
-const STEPS = [0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 35, 40, 50, 60, 70, 85, 100, 120];
-const LARGE_STEPS = [...STEPS, 150, 250, 500, 1000, 2500]; // for models whose noise leaves nothing of a text before
+const STEPS = [0.5, 1, 2, 5, 10, 20, 50, 100, 150, 250, 500, 1000, 2500]; // for models that take any budget
 const START = 10;
 
 const known = new Map(); // path: what the server said
@@ -22,12 +21,8 @@ const chosen = () => models.find((each) => each.name === byId("model").value);
 // What a request says about model and budget.
 export function settings() {
   const mechanism = byId("mechanism").value;
-  const isNone = mechanism === "none";
-  return {
-    model: byId("model").value,
-    ...(mechanism === "" ? {} : { mechanism }),
-    ...(isNone ? {} : { epsilon: Number(byId("epsilon").value) }),
-  };
+  const epsilon = Number(byId("epsilon").value);
+  return { model: byId("model").value, mechanism, ...(mechanism === "none" ? {} : { epsilon }) };
 }
 
 const pathOf = (wanted) => `/v1/noise?${new URLSearchParams(wanted)}`;
@@ -38,7 +33,7 @@ async function noiseOf(wanted) {
   return known.get(path);
 }
 
-const steps = () => (chosen()?.budgets.length ? STEPS : LARGE_STEPS);
+const steps = () => (chosen().budgets.length > 0 ? chosen().budgets : STEPS);
 
 function show(noise) {
   const lines = noise.words.map(({ name, words }) => [name, words]);
@@ -48,7 +43,7 @@ function show(noise) {
   byId("meaning-full").replaceChildren(full);
   byId("meaning").removeAttribute("aria-busy");
   byId("slider").setAttribute("aria-valuetext", `epsilon ${byId("epsilon").value}. ${guesserWords(noise).title}.`);
-  promise("settings", { isPrivate: noise.guarantee.private, title: `${noise.guarantee.words} for one text.`, words: promiseOf(noise) });
+  promise("settings", { isPrivate: noise.guarantee.private, level: noise.guarantee.level, words: promiseWords(noise) });
 }
 
 async function changed() {
@@ -73,18 +68,18 @@ export function setEpsilon(epsilon) {
 
 function modelChanged() {
   byId("mechanism").replaceChildren(
-    element("option", { value: "" }, "the model's own"),
-    ...chosen().mechanisms.map((name) => element("option", { value: name }, name === "none" ? "none: NOT PRIVATE" : name)),
+    ...chosen().mechanisms.map((name) => element("option", { value: name }, name === "none" ? `none: ${NOT_PRIVATE}` : name)),
   );
   byId("slider").max = String(steps().length - 1);
   return setEpsilon(Number(byId("epsilon").value) || START);
 }
 
 // Ask ahead, so that the slider never has to wait while the server is busy.
-async function askAhead(model) {
-  for (const epsilon of STEPS) {
+async function askAhead() {
+  const { model, mechanism } = settings();
+  for (const epsilon of steps()) {
     if (byId("model").value !== model) return;
-    await noiseOf({ model, epsilon }).catch(() => null);
+    await noiseOf({ model, mechanism, epsilon }).catch(() => null);
   }
 }
 
@@ -104,7 +99,5 @@ export async function startBudget() {
     each.onclick = () => setEpsilon(Number(each.dataset.epsilon));
   }
   await modelChanged();
-  askAhead(byId("model").value);
+  askAhead();
 }
-
-export const epsilonWords = () => ("epsilon" in settings() ? `epsilon ${figure(settings().epsilon)}` : "no budget");

@@ -29,7 +29,7 @@ function rebuilt(part) {
 
 export async function showCard(job) {
   const [card, page] = await Promise.all([get(job.card), parsed(job.card.replace(/\.json$/, ".html"))]);
-  promise("card", { isPrivate: card.private, title: "", words: "The output of this card has no guarantee." });
+  promise("card", { isPrivate: card.private, words: "The output of this card has no guarantee." });
   byId("card-title").textContent = `Privacy card of ${job.name}`;
   byId("card-page").replaceChildren(...[...page.body.children].map(rebuilt).filter((each) => each !== null));
   byId("card").hidden = false;

@@ -6,6 +6,7 @@ import { byId, element } from "./dom.js";
 import { pairs } from "./pairs.js";
 
 const PAUSE = 400; // milliseconds without a move of the slider before examples are asked for
+const FIRST = 3; // examples in sight at once
 
 let waiting = null;
 let asked = null;
@@ -17,7 +18,10 @@ async function show() {
   place.setAttribute("aria-busy", "true");
   try {
     const { examples } = await get(`/v1/examples?${new URLSearchParams(settings())}`, asked.signal);
-    place.replaceChildren(...pairs(examples.map((each) => each.original), examples.map((each) => each.rewritten)));
+    const all = pairs(examples.map((each) => each.original), examples.map((each) => each.rewritten));
+    const more = element("details", {}, element("summary", {}, "More examples"), ...all.slice(FIRST));
+    more.open = place.querySelector("details")?.open ?? false;
+    place.replaceChildren(...all.slice(0, FIRST), more);
     place.removeAttribute("aria-busy");
   } catch (error) {
     if (error.name === "AbortError") return; // the budget has changed meanwhile

@@ -100,7 +100,7 @@ async function look() {
   }
   for (const job of [...jobs].reverse()) draw(job);
   const open = jobs.some((job) => job.guarantee !== null && !job.guarantee.private);
-  promise("jobs", open ? { isPrivate: false, title: "", words: "A file below has no guarantee." } : null);
+  promise("jobs", open ? { isPrivate: false, words: "A file below has no guarantee." } : null);
   if (jobs.some(isOpen) && !following) follow();
 }
 

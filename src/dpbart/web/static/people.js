@@ -40,7 +40,7 @@ function pages(held) {
 async function show(start) {
   const held = await get(`/v1/ledger?start=${start}`);
   const open = held.spending.some((one) => isOpen(one.spent)) || isOpen(held.most_spent);
-  promise("people", open ? { isPrivate: false, title: "", words: "Somebody in the ledger has a release without a guarantee." } : null);
+  promise("people", open ? { isPrivate: false, words: "Somebody in the ledger has a release without a guarantee." } : null);
   byId("people").replaceChildren(element("p", {}, summary(held)), held.spending.length > 0 ? table(held.spending) : "", pages(held));
 }
 

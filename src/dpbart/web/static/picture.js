@@ -7,7 +7,7 @@ const WIDTH = 100, HEIGHT = 44;
 const MANY_BITS = 100; // at the right end of its bar
 
 const canvas = (...children) =>
-  drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true", focusable: "false" }, ...children);
+  drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "xMinYMid", "aria-hidden": "true", focusable: "false" }, ...children);
 
 const bar = (y, width, kind) => drawn("rect", { x: 0, y, width: Math.max(0, width), height: 12, rx: 2, class: kind });
 

@@ -3,7 +3,8 @@
 import { byId, element } from "./dom.js";
 
 export const NOT_PRIVATE = "NOT PRIVATE";
-const said = new Map(); // what: { isPrivate, title, words }
+const WEAK = ["weak", "almost none"]; // levels of the scale that cards use
+const said = new Map(); // what: { isPrivate, level, words }
 
 export function promise(what, statement) {
   if (statement === null) said.delete(what);
@@ -13,5 +14,6 @@ export function promise(what, statement) {
   if (shown === undefined) return;
   const place = byId("promise");
   place.classList.toggle("open", open !== undefined);
-  place.replaceChildren(element("strong", {}, open ? NOT_PRIVATE : shown.title), shown.words);
+  place.classList.toggle("weak", open === undefined && WEAK.includes(shown.level));
+  place.replaceChildren(element("strong", {}, open ? NOT_PRIVATE : `Promise: ${shown.level}.`), shown.words);
 }

@@ -20,7 +20,7 @@ function download(answer) {
 
 function show(originals, answer) {
   const { guarantee } = answer;
-  promise("texts", { isPrivate: guarantee.private, title: "", words: "The rewritten texts below have no guarantee. Do not share them." });
+  promise("texts", { isPrivate: guarantee.private, level: guarantee.level, words: "The rewritten texts below have no guarantee. Do not share them." });
   byId("text-result").replaceChildren(
     element("p", {}, guarantee.private
       ? `The rewritten ${answer.texts.length === 1 ? "text has" : "texts have"} ${guarantee.words}. You may share ${answer.texts.length === 1 ? "it" : "them"} within that promise.`

@@ -2,8 +2,6 @@
 
 const LARGE = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 
-export const figure = (value) => new Intl.NumberFormat("en", { maximumSignificantDigits: 6 }).format(value);
-
 // A share as so many of 100, rounded up.
 export function atMostOf100(share) {
   if (share > 0.999) return "practically always";
@@ -43,4 +41,9 @@ export function keptWords(noise) {
   };
 }
 
-export const promiseOf = (noise) => noise.words.find((line) => line.name === "Promise")?.words ?? "";
+// The sentence of the scale, without the name of its level, and the guarantee itself.
+export function promiseWords(noise) {
+  if (!noise.guarantee.private) return "Texts come out without any guarantee at this setting.";
+  const said = noise.words.find((line) => line.name === "Promise").words;
+  return `${said.slice(noise.guarantee.level.length + 2)} ${noise.guarantee.words} for one text.`;
+}
