@@ -74,7 +74,9 @@ class Watched:
     def check(self) -> None:
         """Nothing went wrong, nothing was asked of others, and nothing is left in the browser."""
         assert self.complaints == []
-        foreign = [each.url for each in self.requests if not each.url.startswith((self.address, f"blob:{self.address}"))]
+        foreign = [
+            each.url for each in self.requests if not each.url.startswith((self.address, f"blob:{self.address}"))
+        ]
         assert foreign == []
         left = "[localStorage.length, sessionStorage.length, document.cookie.length, location.search, location.hash]"
         assert self.page.evaluate(left) == [0, 0, 0, "", ""]

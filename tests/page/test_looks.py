@@ -71,7 +71,9 @@ def test_a_phone_shows_the_whole_width(visit: Open, address: str) -> None:
         page.get_by_role("tab", name=tab).click()
         assert page.evaluate("document.documentElement.scrollWidth") == 360, tab
         small = "(all) => all.filter((each) => each.offsetHeight > 0 && each.offsetHeight < 32).map((each) => each.id)"
-        assert page.locator("main button, select, input[type=range]").evaluate_all(small) == []  # large enough for a finger
+        assert (
+            page.locator("main button, select, input[type=range]").evaluate_all(small) == []
+        )  # large enough for a finger
 
 
 @pytest.mark.parametrize("dark", [False, True])
