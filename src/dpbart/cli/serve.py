@@ -25,12 +25,12 @@ def _state_folder() -> Path:
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path),
-    help="SQLite file that records what each person has spent; created if missing. Every request must then name people.",
+    help="SQLite file that records what each person has spent; created if missing. Requests must then name people.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
-    help="File with the token that clients must send. Without it, a token is made and printed if --host is not loopback.",
+    help="File with the token that clients must send; by default one is printed if --host is not loopback.",
 )
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="TLS certificate (PEM); requires --tls-key.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Private key of the TLS certificate (PEM).")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import secrets
 import sqlite3
 import threading
 import time
@@ -46,15 +47,26 @@ class Key:
         Raises:
             Problem: The key is too short to be unique, or too long.
         """
-        if not _SHORTEST <= len(given) <= _LONGEST or not given.isascii() or not given.isprintable():
-            raise Problem(
-                400,
-                "bad-idempotency-key",
-                f"an Idempotency-Key must have {_SHORTEST} to {_LONGEST} printable ASCII characters. Use a new UUID "
-                "for each request.",
-            )
-        secret = given.encode()
+        secret = _checked(given)
         return cls(hashlib.sha256(secret).hexdigest(), hmac.new(secret, body, "sha256").hexdigest())
+
+
+def job_id(given: str | None) -> str:
+    """The id of a new job: 32 hexadecimal digits. The same Idempotency-Key always gives the same ones."""
+    if given is None:
+        return secrets.token_hex(16)
+    return hashlib.sha256(b"job " + _checked(given)).hexdigest()[:32]
+
+
+def _checked(given: str) -> bytes:
+    if not _SHORTEST <= len(given) <= _LONGEST or not given.isascii() or not given.isprintable():
+        raise Problem(
+            400,
+            "bad-idempotency-key",
+            f"an Idempotency-Key must have {_SHORTEST} to {_LONGEST} printable ASCII characters. Use a new UUID "
+            "for each request.",
+        )
+    return given.encode()
 
 
 @dataclass(frozen=True)
@@ -127,8 +139,13 @@ class Answers:
 def check_same(key: Key, request: str) -> None:
     """Refuse a key that came with another request before."""
     if not hmac.compare_digest(key.request, request):
-        raise Problem(
-            422,
-            "idempotency-key-reused",
-            "this Idempotency-Key came with another request before. Use a new key for each request.",
-        )
+        raise reused()
+
+
+def reused() -> Problem:
+    """A key that came with another request before."""
+    return Problem(
+        422,
+        "idempotency-key-reused",
+        "this Idempotency-Key came with another request before. Use a new key for each request.",
+    )

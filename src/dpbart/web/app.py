@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,10 +24,11 @@ from dpbart.web.figures import models_json, noise_json
 from dpbart.web.guard import Access, Guard
 from dpbart.web.problems import Problem
 from dpbart.web.service import Service
-from dpbart.web.uploads import receive_job
+from dpbart.web.transfers import Download, receive_job
 
 _PAGE = 100  # people in one answer of /v1/ledger
 _CARD_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+_REPLAYED = {"Idempotency-Replayed": "true"}
 _QUERY_NUMBERS = ("epsilon", "delta", "length", "beams")
 
 
@@ -83,8 +83,7 @@ class Routes:
         given = request.headers.get("idempotency-key")
         key = None if given is None else Key.of(given, body)
         answer, again = await self._service.rewrite(body, key)
-        headers = {"Idempotency-Replayed": "true"} if again else {}
-        return Response(answer, media_type="application/json", headers=headers)
+        return Response(answer, media_type="application/json", headers=_REPLAYED if again else {})
 
     async def list_jobs(self, request: Request) -> Response:
         jobs = self._service.jobs
@@ -92,8 +91,9 @@ class Routes:
 
     async def create_job(self, request: Request) -> Response:
         jobs = self._service.jobs
-        job = await receive_job(request, jobs)
-        return JSONResponse(jobs.as_json(job), 202, headers={"Location": f"/v1/jobs/{job.record.id}"})
+        job, again = await receive_job(request, jobs)
+        headers = {"Location": f"/v1/jobs/{job.record.id}", **(_REPLAYED if again else {})}
+        return JSONResponse(jobs.as_json(job), 202, headers=headers)
 
     async def show_job(self, request: Request) -> Response:
         jobs = self._service.jobs
@@ -112,14 +112,11 @@ class Routes:
         return JSONResponse(jobs.as_json(jobs.resume(_id(request))), 202)
 
     async def result(self, request: Request) -> Response:
-        job = self._service.jobs.result(_id(request))
-        sent = BackgroundTask(self._service.jobs.downloaded, job)
-        return FileResponse(
-            job.folder.target,
-            media_type="application/octet-stream",
-            headers={"Content-Disposition": _attachment(job.result_name)},
-            background=sent,
-        )
+        jobs = self._service.jobs
+        job = jobs.result(_id(request))
+        headers = {"Content-Disposition": _attachment(job.result_name)}
+        whole = request.method == "GET" and "range" not in request.headers
+        return Download(job.folder.target, headers, (lambda: jobs.downloaded(job)) if whole else None)
 
     async def card(self, request: Request) -> Response:
         kind = request.path_params["kind"]

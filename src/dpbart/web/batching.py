@@ -23,7 +23,7 @@ LOADED = 4  # rewriters that are kept in memory
 Load = Callable[[Settings], Rewriter]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Work:
     """Texts that wait for one rewriter. Whoever waits gets the new texts, or the error."""
 
@@ -83,13 +83,14 @@ class Batcher:
             while not self._waiting:
                 self._changed.wait()
             first = self._waiting.popleft()
-            taken, texts = [first], len(first.texts)
-            for work in list(self._waiting):
+            taken, left, texts = [first], deque[Work](), len(first.texts)
+            for work in self._waiting:
                 if work.settings == first.settings and texts + len(work.texts) <= first.settings.batch_size:
-                    self._waiting.remove(work)
                     taken.append(work)
                     texts += len(work.texts)
-            self._texts -= texts
+                else:
+                    left.append(work)
+            self._waiting, self._texts = left, self._texts - texts
             return taken
 
     def _rewrite(self, batch: Sequence[Work]) -> None:

@@ -16,8 +16,8 @@ from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 
 Fields = Mapping[str, Any]
-_SETTINGS = ("model", "epsilon", "delta", "mechanism", "length", "beams")
-_REWRITE = (*_SETTINGS, "texts", "people", "person_budget")
+SETTINGS = ("model", "epsilon", "delta", "mechanism", "length", "beams")
+_REWRITE = (*SETTINGS, "texts", "people", "person_budget")
 
 
 @dataclass(frozen=True)
@@ -123,16 +123,15 @@ def _texts(given: object, limits: Limits) -> tuple[str, ...]:
         raise Problem(
             413,
             "too-many-texts",
-            f"a request may have {limits.texts:,} texts, got {len(given):,}. Send several requests, or a file as a job.",
+            f"a request may have {limits.texts:,} texts, got {len(given):,}. Send several requests, or a file.",
         )
     for place, text in enumerate(given, start=1):
         if not isinstance(text, str):
             kind = type(text).__name__
             raise BadParameter(f"texts must be strings, got {kind} as text {place}. Pass '' for a missing text.")
         if len(text) > limits.characters:
-            raise Problem(
-                413, "text-too-long", f"a text may have {limits.characters:,} characters; text {place} has more."
-            )
+            words = f"a text may have {limits.characters:,} characters; text {place} has more."
+            raise Problem(413, "text-too-long", words)
     return tuple(given)
 
 

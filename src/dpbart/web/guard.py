@@ -6,7 +6,9 @@ the Origin, if there is one, must be this server. There are no cookies: a token 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -17,8 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 
+logger = logging.getLogger("dpbart.web")
+
 API = "/v1/"
 UPLOADS = "/v1/jobs"
+_SECONDS_TO_WAIT = 60.0  # for the next part of a body
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {
     "Content-Security-Policy": (
@@ -57,14 +62,12 @@ class Access:
     Attributes:
         names: the host names under which the server may be asked, besides those of loopback.
         token: what a client has to send; None if nothing.
-        addresses: whether any IP address will do as a host name. An address cannot be rebound to another one.
-        secure: whether the server has a TLS certificate.
+        addresses: whether any IP address will do as a host name. Nobody can rebind an address.
     """
 
     names: frozenset[str] = frozenset()
     token: str | None = field(default=None, repr=False)
     addresses: bool = False
-    secure: bool = False
 
     def check(self, headers: Headers, path: str) -> None:
         """Refuse a request that no client of ours would send.
@@ -81,13 +84,14 @@ class Access:
                 "this server is not known under the name in the Host header. Use its address, or start it with "
                 "--allow-host NAME.",
             )
-        self._check_origin(headers, hosts[0], path)
+        self._check_origin(headers, hosts[0].lower(), path)
         if self.token is not None and path.startswith(API):
             self._check_token(headers)
 
     def _check_origin(self, headers: Headers, host: str, path: str) -> None:
-        own, site = f"{'https' if self.secure else 'http'}://{host}", headers.get("sec-fetch-site", "none")
-        foreign = any(each.lower() != own.lower() for each in headers.getlist("origin"))
+        """A page's own requests name this host as their origin; a proxy in front of the server may add TLS."""
+        own, site = (f"http://{host}", f"https://{host}"), headers.get("sec-fetch-site", "none")
+        foreign = any(each.lower() not in own for each in headers.getlist("origin"))
         if foreign or (path.startswith(API) and site not in ("none", "same-origin")):
             raise Problem(403, "foreign-origin", "requests from pages of other sites are refused.")
 
@@ -115,55 +119,83 @@ def _name_of(host: str) -> str:
     return name.partition(":")[0]
 
 
+def names_of(given: Iterable[str]) -> frozenset[str]:
+    """Host names in lower case."""
+    return frozenset(name.lower() for name in given)
+
+
 class Guard:
     """Checks each request, limits its size, and adds the security headers to each answer."""
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self._app, self._access, self._limits = app, access, limits
-        self._open = 0  # requests that are being answered
+        self._open: list[_Body] = []  # of the requests that are being answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         if scope["type"] != "http":
-            raise ValueError("only HTTP is served")
-        self._open += 1
-        counted = _Counted(receive, self._most(scope))
+            await self._app(scope, receive, send)  # the start and the end of the server
+            return
+        upload = scope["path"] == UPLOADS and scope["method"] == "POST"
+        body, send = _Body(receive, self._limits.upload if upload else self._limits.body, upload), _with_headers(send)
         try:
-            self._check(scope)
-            await self._app(scope, counted.receive, _with_headers(send))
+            self._check(scope, body)
+            self._open.append(body)
+            await self._app(scope, lambda: self._receive(body), send)
         except Problem as problem:
-            await problem.response()(scope, receive, _with_headers(send))
+            await problem.response()(scope, receive, send)
+        except Exception as error:  # its words, and those of its traceback, could hold a text
+            logger.error("A request failed with an unexpected error (%s).", type(error).__name__)
         finally:
-            self._open -= 1
+            if body in self._open:
+                self._open.remove(body)
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope, body: _Body) -> None:
         headers = Headers(scope=scope)
         self._access.check(headers, scope["path"])
-        most, stated = self._most(scope), headers.get("content-length", "0")
-        if not stated.isdecimal() or int(stated) > most:
-            raise too_large(most)
-        if self._open > self._limits.requests and scope["path"].startswith(API):
-            raise busy(f"{self._limits.requests} requests are being answered.")
+        stated = headers.get("content-length", "0")
+        if not stated.isdecimal() or int(stated) > body.most:
+            raise too_large(body.most)
+        alike = sum(each.upload == body.upload for each in self._open)
+        if alike >= (self._limits.uploads if body.upload else self._limits.requests):
+            raise busy(f"{alike} {'uploads' if body.upload else 'requests'} are being answered.")
 
-    def _most(self, scope: Scope) -> int:
-        return self._limits.upload if scope["path"] == UPLOADS else self._limits.body
+    async def _receive(self, body: _Body) -> Message:
+        message = await body.receive()
+        if sum(each.seen for each in self._open if not each.upload) > self._limits.memory:
+            raise busy("too many large requests are being answered.")
+        return message
 
 
-class _Counted:
-    """Receives the body of a request, and refuses to go on beyond the limit, whatever its header has said."""
+class _Body:
+    """The body of a request. It ends at its limit, whatever its header has said, and must not take forever."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._most, self._seen = receive, most, 0
+    def __init__(self, receive: Receive, most: int, upload: bool) -> None:
+        self._receive, self.most, self.upload = receive, most, upload
+        self.seen, self._complete = 0, False
 
     async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            if self._seen > self._most:
-                raise too_large(self._most)
+        if self._complete:
+            return await self._receive()  # waits for the end of the connection
+        try:
+            message = await asyncio.wait_for(self._receive(), _SECONDS_TO_WAIT)
+        except asyncio.TimeoutError:
+            raise Problem(408, "too-slow", "the body of the request did not arrive in time.") from None
+        self._complete = not message.get("more_body", False)
+        self.seen += len(message.get("body", b""))
+        if self.seen > self.most:
+            raise too_large(self.most)
         return message
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return with_headers
 
 
 def too_large(most: int) -> Problem:
@@ -179,19 +211,3 @@ def too_large(most: int) -> Problem:
 def busy(why: str) -> Problem:
     """Too much is waiting."""
     return Problem(429, "busy", f"{why} Try again later.", headers={"Retry-After": "5"})
-
-
-def _with_headers(send: Send) -> Send:
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return with_headers
-
-
-def names_of(given: Iterable[str]) -> frozenset[str]:
-    """Host names in lower case."""
-    return frozenset(name.lower() for name in given)

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import BadParameter
+from dpbart.errors import BadParameter, one_line
 from dpbart.files import OWN, write_whole
 from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.settings import Settings
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import format_of
-from dpbart.web.bodies import Fields, number, refuse_unknown, settings_of, string, truth
+from dpbart.web.bodies import SETTINGS, Fields, number, refuse_unknown, settings_of, string, truth
 
 WAITING, RUNNING, CANCELLED, FAILED, DONE = "waiting", "running", "cancelled", "failed", "done"
 _ENDING = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")
 _ID = re.compile(r"[0-9a-f]{32}")
 _LONGEST_NAME = 200  # characters
 _STRINGS = ("text_column", "label_column", "labels", "person_column", "id_column", "missing_person")
-_FIELDS = ("model", "epsilon", "delta", "mechanism", "length", "beams", *_STRINGS, "label_set", "person_budget")
-_FIELDS = (*_FIELDS, "join_documents", "delimiter", "encoding", "document")
+_OTHERS = ("label_set", "person_budget", "join_documents", "delimiter", "encoding", "document")
+_FIELDS = (*SETTINGS, *_STRINGS, *_OTHERS)
 
 
 @dataclass(frozen=True)
@@ -65,16 +63,16 @@ class JobFolder:
     ending: str  # of the input and the output, such as ".csv.gz"
 
     @classmethod
-    def create(cls, jobs: Path, name: str) -> JobFolder:
+    def create(cls, jobs: Path, id: str, name: str) -> JobFolder:
         """A new folder for an uploaded file.
 
         Raises:
             BadTable: The ending of the file is unknown.
+            FileExistsError: There is a job with this id.
         """
         ending = ending_of(name)
-        path = jobs / secrets.token_hex(16)
-        path.mkdir(mode=0o700)
-        return cls(path, ending)
+        (jobs / id).mkdir(mode=0o700)
+        return cls(jobs / id, ending)
 
     @classmethod
     def open(cls, path: Path) -> tuple[JobFolder, Record]:
@@ -126,21 +124,14 @@ def ending_of(name: str) -> str:
     '.csv.gz'
     """
     found = _ENDING.search(name)
-    ending = "" if found is None else found.group().lower()
-    last = f".{ending.rpartition('.')[2]}"
-    for each in (ending, last):
-        try:
-            format_of(Path(f"file{each}"))
-        except Exception:
-            continue
-        return each
-    format_of(Path("file.?"))  # says which endings there are
-    raise BadParameter("unreachable")
+    ending = ".none" if found is None else found.group().lower()
+    format_of(Path(f"upload{ending}"))
+    return ending
 
 
 def shown_name(name: str) -> str:
     """The last part of a file's name, for people."""
-    return os.path.basename(name.replace("\\", "/"))[-_LONGEST_NAME:]
+    return one_line(name.replace("\\", "/").rpartition("/")[2])[-_LONGEST_NAME:]
 
 
 def request_of(folder: JobFolder, options: Fields, ledger: Path | None) -> tuple[Request, Settings]:
@@ -168,8 +159,3 @@ def request_of(folder: JobFolder, options: Fields, ledger: Path | None) -> tuple
         dialect=dialect,
     )
     return request, settings_of(options)
-
-
-def changed(record: Record, status: str, **more: Any) -> Record:
-    """The record of a job that has come further."""
-    return replace(record, status=status, **more)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import DpbartError, NotPrepared
+from dpbart.errors import DpbartError, NotPrepared, one_line
 from dpbart.privacy.card.recomputed import guarantee_of
 from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.engines.engine import Answers, ended
@@ -22,9 +22,10 @@ from dpbart.rewrite.notices import notices
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
 from dpbart.tables.batch import Batch
+from dpbart.web.answers import reused
 from dpbart.web.batching import Batcher
 from dpbart.web.figures import guarantee_json
-from dpbart.web.guard import busy
+from dpbart.web.guard import busy, logger
 from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, request_of
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
@@ -121,7 +122,18 @@ class Jobs:
             if job.record.status in (WAITING, RUNNING):
                 self._queue.append(job)
 
-    def create(self, name: str, options: Mapping[str, Any]) -> FileJob:
+    def known(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob | None:
+        """The job that an earlier request with the same Idempotency-Key has created, if there is one.
+
+        Raises:
+            Problem: That request was another one. The content of its file is not compared.
+        """
+        job = self._jobs.get(id)
+        if job is not None and (job.record.name, job.record.options) != (name, options):
+            raise reused()
+        return job
+
+    def create(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob:
         """A folder for a new job; `start` it when its input is there.
 
         Raises:
@@ -131,7 +143,10 @@ class Jobs:
         with self._changed:
             if len(self._queue) >= self._limits.jobs or len(self._jobs) >= self._limits.kept_jobs:
                 raise busy(f"{len(self._queue)} file jobs are waiting, and {len(self._jobs)} are kept.")
-        folder = JobFolder.create(self._folder, name)
+        try:
+            folder = JobFolder.create(self._folder, id, name)
+        except FileExistsError:
+            raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
         try:
             _, settings = request_of(folder, options, self._ledger)
             _ = self._offered(settings).channel  # refuses a budget or mechanism that the model does not have
@@ -173,9 +188,8 @@ class Jobs:
         """Continue a job that was cancelled or has failed."""
         job = self.find(name)
         if job.record.status not in (CANCELLED, FAILED):
-            raise Problem(
-                409, "not-resumable", f"only a cancelled or failed job can resume; this one is {job.record.status}."
-            )
+            words = f"only a cancelled or failed job can resume; this one is {job.record.status}."
+            raise Problem(409, "not-resumable", words)
         self.start(job)
         return job
 
@@ -228,15 +242,24 @@ class Jobs:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                if not self._queue:
-                    self._changed.wait(_SWEEP_SECONDS)
-                job = self._queue.popleft() if self._queue else None
-                if job is not None:
-                    job.change(RUNNING)
+            job = self._next()
             self._sweep()
-            if job is not None:
-                self._run_job(job)
+            try:
+                if job is not None:
+                    self._run_job(job)
+            except DpbartError as error:  # where it stands cannot be saved, perhaps because the disk is full
+                logger.error("A job cannot be saved: %s", one_line(str(error)))
+
+    def _next(self) -> FileJob | None:
+        """The next job, or None if there is none for a while."""
+        with self._changed:
+            if not self._queue:
+                self._changed.wait(_SWEEP_SECONDS)
+            if not self._queue:
+                return None
+            job = self._queue.popleft()
+            job.record = replace(job.record, status=RUNNING)
+            return job
 
     def _run_job(self, job: FileJob) -> None:
         try:

@@ -15,7 +15,9 @@ class Limits:
         texts: texts in one request.
         characters: characters of one text.
         waiting: texts that wait to be rewritten, over all requests.
-        requests: requests that are answered at the same time.
+        requests: requests that are answered at the same time, other than uploads.
+        memory: bytes of all their bodies together.
+        uploads: uploads that arrive at the same time.
         jobs: file jobs that wait or run.
         kept_jobs: file jobs whose files are on disk.
         answer_seconds: how long the answer to an Idempotency-Key is kept.
@@ -28,7 +30,9 @@ class Limits:
     texts: int = 1_000
     characters: int = 100_000
     waiting: int = 4_000
-    requests: int = 200
+    requests: int = 500
+    memory: int = 64 << 20
+    uploads: int = 4
     jobs: int = 20
     kept_jobs: int = 100
     answer_seconds: int = 24 * 3600

@@ -35,7 +35,7 @@ _KINDS: Mapping[type[DpbartError], tuple[int, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: Python itself adds a traceback to an exception
 class Problem(Exception):
     """An answer that is an error. Its detail never holds a text.
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 
 import uvicorn
 
@@ -62,7 +63,6 @@ class Listen:
             names_of((*self.names, self.host)),
             token,
             addresses=not is_loopback(self.host),
-            secure=self.certificate is not None,
         )
 
 
@@ -95,8 +95,8 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._tell = tell
 
-    async def startup(self, sockets: list[object] | None = None) -> None:
-        await super().startup(sockets)  # type: ignore[arg-type]
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             scheme = "https" if self.config.is_ssl else "http"

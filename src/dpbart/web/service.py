@@ -17,8 +17,9 @@ from dpbart.errors import BadParameter, BadTable, BudgetExceeded
 from dpbart.files import OWN, reason
 from dpbart.models.bundle import Bundle, bundled_names
 from dpbart.privacy.budget.ledger import Ledger
-from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.decimals import exactly
+from dpbart.rewrite.account import Account
+from dpbart.rewrite.people import People
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.settings import Settings
 from dpbart.web.answers import Answers, Key, check_same
@@ -113,15 +114,16 @@ class Service:
             raise Problem.of(error, left=left) from None
 
     def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None) -> Charge:
-        described, texts = settings.described, len(asked.texts)
-        check_delta_for(
-            described.facts.guarantee.delta, texts=texts, whose=f"{texts} texts", remedy="Pass a delta of {delta}."
-        )
         if asked.people is None and (self.ledger is not None or asked.person_budget is not None):
             raise BadParameter('a ledger or a person budget needs ids. Pass "people": [...], with one id per text.')
-        people = Counter(asked.people or ())
+        described, people = settings.described, Counter(asked.people or ())
         budget = None if asked.person_budget is None else exactly(asked.person_budget)
-        return Charge(described, people, budget, key, lambda rewriting: _answer(settings, rewriting))
+        charge = Charge(described, people, budget, key, lambda rewriting: _answer(settings, rewriting))
+        # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones.
+        counted = None if asked.people is None else People("people")
+        delta, texts = exactly(described.delta), len(asked.texts)
+        Account.open(charge.release, counted, people, rows=texts, delta=delta, budget=budget, ledger=None)
+        return charge
 
     async def examples(self, settings: Settings) -> dict[str, Any]:
         """Made-up texts, rewritten at this budget. They are public, so nobody is charged, and drawn once."""
