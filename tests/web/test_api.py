@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -145,3 +146,17 @@ def test_openapi_describes_every_route_with_examples(client: Client) -> None:
     }
     example = described["paths"]["/v1/rewrite"]["post"]["requestBody"]["content"]["application/json"]["example"]
     assert client.post("/v1/rewrite", {**example, "people": None}).status == 200
+
+
+def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
+    document = client.get("/openapi.json").json
+
+    def check(name: str, value: object) -> None:
+        jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+
+    check("Rewritten", client.rewrite("A text.").json)
+    check("Problem", client.rewrite("A text.", epsilon=-1).json)
+    check("Job", client.upload("a.csv", b"text\nhello\n").json)
+    for name, operation in (("Rewrite", "/v1/rewrite"), ("JobOptions", "/v1/jobs")):
+        content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
+        check(name, content["example"].get("options", content["example"]))
