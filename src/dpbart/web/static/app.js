@@ -4,7 +4,7 @@ import { get, useToken } from "./api.js";
 import { startBudget } from "./budget.js";
 import { attempt, byId } from "./dom.js";
 import { startExamples } from "./examples.js";
-import { startJobs } from "./jobs.js";
+import { look, startJobs } from "./jobs.js";
 import { startPeople } from "./people.js";
 import { startTabs } from "./tabs.js";
 import { startTexts } from "./texts.js";
@@ -16,12 +16,13 @@ function start() {
     byId("text-person").required = ledger;
     byId("person-column").required = ledger;
     await startBudget();
-    await Promise.all([startExamples(), startJobs()]);
+    await Promise.all([startExamples(), look()]);
   });
 }
 
 startTabs();
 startTexts();
+startJobs();
 startPeople();
 byId("token-form").onsubmit = (event) => {
   event.preventDefault();

@@ -90,7 +90,8 @@ function draw(job) {
   if (job.rows !== null) [seen.bar.max, seen.bar.value] = [Math.max(1, job.rows), job.done];
 }
 
-async function look() {
+// What the server has, now and while something runs.
+export async function look() {
   const { jobs } = await get("/v1/jobs");
   for (const [id, { place }] of shown) {
     if (jobs.every((job) => job.id !== id)) {
@@ -153,5 +154,4 @@ export function startJobs() {
     await attempt(send);
     byId("file-go").disabled = false;
   };
-  return look();
 }
