@@ -1,6 +1,6 @@
 """The pictures of the page on docs/serve.md, in light and in dark, taken from a running server by a real browser.
 
-    python docs/make_screenshot.py
+python docs/make_screenshot.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ def take(browser: Browser, address: str, *, dark: bool) -> None:
     page.locator("[aria-busy]").first.wait_for(state="detached")
     page.locator("#texts").blur()
     page.evaluate("window.scrollTo(0, 0)")
-    clip = {"x": 0, "y": 0, "width": 1000, "height": page.locator("#text-result").evaluate("(it) => it.offsetTop + it.offsetHeight")}
+    clip = {
+        "x": 0,
+        "y": 0,
+        "width": 1000,
+        "height": page.locator("#text-result").evaluate("(it) => it.offsetTop + it.offsetHeight"),
+    }
     name = "serve-dark.png" if dark else "serve-light.png"
     page.screenshot(path=IMAGES / name, full_page=True, clip=clip)
 

@@ -19,9 +19,9 @@ Open = Callable[..., Watched]
 
 @pytest.fixture(scope="session")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger in which everybody may spend 30, and Zoe 5."""
+    """A ledger in which everybody may spend 30, and Aaron 5."""
     file = tmp_path_factory.mktemp("ledger") / "budgets.db"
-    for more in (["30"], ["5", "--person", "zoe"]):
+    for more in (["30"], ["5", "--person", "aaron"]):
         command = [sys.executable, "-m", "dpbart", "budget", "limit", str(file), *more]
         subprocess.run(command, check=True, capture_output=True)
     return file
@@ -57,8 +57,8 @@ def visit(browser: Browser) -> Iterator[Open]:
     """Open pages as a person would. At the end, none of them may have complained."""
     opened: list[Watched] = []
 
-    def visit(address: str, **how: int) -> Watched:
-        opened.append(open_page(browser, address, **how))
+    def visit(address: str, *, width: int = 1100, dark: bool = False) -> Watched:
+        opened.append(open_page(browser, address, width=width, dark=dark))
         return opened[-1]
 
     yield visit

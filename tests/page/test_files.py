@@ -92,7 +92,7 @@ def test_a_wrong_file_and_a_wrong_column_are_answered_in_words(visit: Open, addr
     table.write_text("patient,review\np1,It was cold.\n")
     job = send(page, table)
     expect(job).to_contain_text("failed")
-    expect(job.locator(".problem")).to_contain_text("'review'")  # the columns that there are
+    expect(job.locator(".problem")).to_contain_text("It has: patient, review.")
     job.get_by_role("button", name="Delete").click()
     expect(page.locator(".job")).to_have_count(0)
 

@@ -25,8 +25,10 @@ CONTRAST = """(place) => {
     return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05);
 }"""
 PAINTED = "(place) => [getComputedStyle(place).backgroundColor, getComputedStyle(place).color]"
-READ = ("#promise", "main p.quiet", "label", "[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]")
-READ = (*READ, "figcaption", ".said", ".pair p", "button.main", "footer p", "summary")
+READ = (
+    *("#promise", "main p.quiet", "label", "[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"),
+    *("figcaption", ".said", ".pair p", "button.main", "footer p", "summary"),
+)
 
 
 def test_everything_works_by_keyboard_alone(visit: Open, address: str) -> None:

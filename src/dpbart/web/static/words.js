@@ -1,10 +1,11 @@
 // What figures mean, in words. A bound on an attacker is rounded up, never down.
 
+const ALWAYS = 0.999; // beyond this a bound says nothing useful
 const LARGE = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 
 // A share as so many of 100, rounded up.
 export function atMostOf100(share) {
-  if (share > 0.999) return "practically always";
+  if (share > ALWAYS) return "practically always";
   const times = 100 * share;
   const shown = times >= 10 ? Math.ceil(times - 1e-9) : Number((Math.ceil(times * 100 - 1e-9) / 100).toPrecision(3));
   return `at most ${shown} of 100 times`;
@@ -13,7 +14,7 @@ export function atMostOf100(share) {
 export function guesserWords(noise) {
   const many = noise.right_of_a_million;
   return {
-    title: `A guesser is right ${atMostOf100(noise.right_of_two)}`,
+    title: `A guesser ${noise.right_of_two > ALWAYS ? "may be" : "is"} right ${atMostOf100(noise.right_of_two)}`,
     more: `if your text is one of two that the guesser knows; a coin toss is right 50 times. If it is one of a million: ${
       many < 0.0001 ? "less than 1 of 10,000 times" : atMostOf100(many)}.`,
   };
@@ -24,7 +25,7 @@ export function bitsWords(noise) {
   const shown = Math.ceil(noise.bits * 10 - 1e-9) / 10;
   const more = noise.bits < 1
     ? "That is less than the answer to one yes-or-no question about the text."
-    : `That is enough to tell ${noise.bits > 60 ? "a whole sentence, word for word" : `one of ${LARGE.format(2 ** noise.bits)} texts`}.`;
+    : `That is enough to tell ${noise.bits > 60 ? "a whole sentence, word for word" : `apart ${LARGE.format(2 ** noise.bits)} texts`}.`;
   return { title: `At most ${shown} ${shown === 1 ? "bit" : "bits"} of a text get through`, more };
 }
 
