@@ -57,7 +57,12 @@ def ask_until_killed(client: Client, kill: threading.Event) -> Sequence[Answer |
 def test_nothing_is_charged_twice_and_nothing_is_answered_uncharged(tmp_path: Path) -> None:
     ledger, kill = tmp_path / "l.db", threading.Event()
     running = start(tmp_path / "state", "--ledger", str(ledger))
-    killer = threading.Thread(target=lambda: (kill.wait(120), running.kill()))
+
+    def kill_when_told() -> None:
+        kill.wait(120)
+        running.kill()
+
+    killer = threading.Thread(target=kill_when_told)
     killer.start()
     before = ask_until_killed(running.client, kill)
     killer.join()
