@@ -48,6 +48,7 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/serving.py
 
 # Break the code on purpose and see whether a test notices. All of it takes hours: ARGS='--sample 100' takes a part.
 mutants: $(READY)

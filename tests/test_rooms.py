@@ -51,6 +51,16 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
+def test_only_the_command_that_serves_knows_the_server() -> None:
+    users = {
+        str(file.relative_to(PACKAGE))
+        for file in PACKAGE.rglob("*.py")
+        if not file.is_relative_to(PACKAGE / "web")
+        and any(module.startswith("dpbart.web") for module in imported_modules(file))
+    }
+    assert users == {"cli/serve.py"}
+
+
 def test_the_privacy_room_knows_no_model() -> None:
     used = {name.split(".")[0] for file in (PACKAGE / "privacy").rglob("*.py") for name in imported_modules(file)}
     assert used.isdisjoint({"torch", "transformers", "tokenizers", "accelerate"})
@@ -119,9 +129,10 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
         "for args in (['--help'], ['rewrite', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
         "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
         "['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], ['evaluate', 'fluency', '-h'], "
-        "['experiment', 'run', '-h']):\n"
+        "['experiment', 'run', '-h'], ['serve', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
-        "print([m for m in ('torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn') if m in sys.modules])"
+        "names = 'torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn', 'starlette'\n"
+        "print([m for m in names if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
+from dpbart.web.answers import Answers
 from dpbart.web.limits import Limits
 from tests.web.running import Client, in_thread
 
@@ -126,6 +127,8 @@ def test_an_old_answer_is_forgotten(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", limits=Limits(answer_seconds=0)) as client:
         assert client.rewrite("A text.", key=KEY).status == 200
         assert "idempotency-replayed" not in client.rewrite("A text.", key=KEY).headers
+        client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")  # the thread of the jobs sweeps
+        assert Answers(tmp_path / "state" / "answers.db", seconds=100).stored() == []
 
 
 def test_openapi_describes_every_route_with_examples(client: Client) -> None:

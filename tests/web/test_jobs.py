@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
+from dpbart.privacy.facts import Facts
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 from dpbart.web.limits import Limits
@@ -103,9 +105,9 @@ class Slow:
         real, go = Rewriter.of(settings), self.go
 
         class Held(Rewriter):
-            def _rewrite_batch(self, texts: object) -> object:
+            def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
                 go.acquire(timeout=20)
-                return super()._rewrite_batch(texts)  # type: ignore[arg-type]
+                return super()._rewrite_batch(texts)
 
         return Held(real.model, real.channel, real.batch_size, real.entropy)
 

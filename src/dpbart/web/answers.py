@@ -83,12 +83,13 @@ class Answers:
     """A SQLite file of answers, readable by its owner only."""
 
     def __init__(self, file: Path, *, seconds: float) -> None:
-        """Open the file, or create it. Answers older than `seconds` are deleted."""
+        """Open the file, or create it. Answers older than `seconds` are not given any more."""
         if not file.exists():
-            os.close(create(file, mode=OWN))
+            os.close(create(file, mode=OWN))  # SQLite gives its journal the same mode
         self._seconds, self._lock = seconds, threading.Lock()
         self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA synchronous = EXTRA")
+        self._connection.execute("PRAGMA journal_mode = WAL")  # one sync for each batch of answers
+        self._connection.execute("PRAGMA synchronous = FULL")
         self._connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         self._connection.execute(_TABLE)
 
@@ -113,12 +114,15 @@ class Answers:
         return [Stored(Key(key, request), run, upto, body) for key, request, run, upto, body in found]
 
     def put(self, answers: Sequence[Stored]) -> None:
-        """Store answers in one transaction, and delete those that are too old."""
+        """Store answers in one transaction."""
         now = time.time()
         rows = [(each.key.key, each.key.request, each.run, each.upto, each.body, now) for each in answers]
         if rows:
-            self._change("DELETE FROM answers WHERE stored < ?", [(now - self._seconds,)])
             self._change("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def sweep(self) -> None:
+        """Delete the answers that are too old."""
+        self._change("DELETE FROM answers WHERE stored <= ?", [(time.time() - self._seconds,)])
 
     def forget(self, keys: Sequence[Key]) -> None:
         """Delete answers."""

@@ -23,6 +23,7 @@ logger = logging.getLogger("dpbart.web")
 
 API = "/v1/"
 UPLOADS = "/v1/jobs"
+_OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
 _SECONDS_TO_WAIT = 60.0  # for the next part of a body
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {
@@ -90,9 +91,9 @@ class Access:
 
     def _check_origin(self, headers: Headers, host: str, path: str) -> None:
         """A page's own requests name this host as their origin; a proxy in front of the server may add TLS."""
-        own, site = (f"http://{host}", f"https://{host}"), headers.get("sec-fetch-site", "none")
+        own, site = (f"http://{host}", f"https://{host}"), headers.get("sec-fetch-site")
         foreign = any(each.lower() not in own for each in headers.getlist("origin"))
-        if foreign or (path.startswith(API) and site not in ("none", "same-origin")):
+        if foreign or (path.startswith(API) and site not in _OWN_SITES):
             raise Problem(403, "foreign-origin", "requests from pages of other sites are refused.")
 
     def _check_token(self, headers: Headers) -> None:

@@ -99,11 +99,21 @@ class Jobs:
         ledger: Path | None,
         limits: Limits,
         offered: Callable[[Settings], Settings],
+        sweep: Callable[[], None],
     ) -> None:
-        """Take up the jobs that a former server has left in the folder."""
+        """Take up the jobs that a former server has left in the folder.
+
+        Args:
+            folder: holds a folder for each job.
+            batcher: rewrites their texts.
+            ledger: where their texts are recorded, if anywhere.
+            limits: how many jobs there may be, and how long their files are kept.
+            offered: refuses a model that the server does not offer.
+            sweep: deletes whatever else is too old; called from time to time.
+        """
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder, self._batcher, self._ledger, self._limits = folder, batcher, ledger, limits
-        self._offered = offered
+        self._offered, self._sweep_others = offered, sweep
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
         self._queue: deque[FileJob] = deque()
@@ -285,6 +295,7 @@ class Jobs:
 
     def _sweep(self) -> None:
         now = time.time()
+        self._sweep_others()
         for job in self.all():
             expires = job.expires(self._limits)
             if expires is not None and expires < now:

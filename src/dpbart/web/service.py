@@ -67,7 +67,14 @@ class Service:
         self._settings: OrderedDict[Settings, Settings] = OrderedDict()
         self._examples: OrderedDict[Settings, dict[str, Any]] = OrderedDict()
         self._in_flight: dict[str, tuple[str, asyncio.Future[str]]] = {}
-        self.jobs = Jobs(place.state / "jobs", self.batcher, ledger=self.ledger, limits=limits, offered=self.offered)
+        self.jobs = Jobs(
+            place.state / "jobs",
+            self.batcher,
+            ledger=self.ledger,
+            limits=limits,
+            offered=self.offered,
+            sweep=self.answers.sweep,
+        )
 
     def offered(self, settings: Settings) -> Settings:
         """The same settings, with what is already known about their model.
