@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/ready
 TOOLS := .venv/tools
 
-.PHONY: demo test format docs bench mutants clean
+.PHONY: demo test browser format docs bench mutants clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -21,7 +21,14 @@ $(TOOLS): $(READY)
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-test: $(TOOLS)
+# The tests of the page need a Chromium. Without one they fail, and say so.
+browser: $(TOOLS)
+	@which chromium chromium-browser google-chrome google-chrome-stable | grep -q . \
+	|| { apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium; } \
+	|| $(BIN)/playwright install chromium \
+	|| echo "No Chromium could be installed. The tests of the page will fail."
+
+test: $(TOOLS) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -33,6 +40,7 @@ format: $(TOOLS)
 
 docs: $(TOOLS)
 	$(BIN)/python docs/make_commands.py > docs/commands.md
+	$(BIN)/python docs/make_screenshot.py
 
 bench: $(TOOLS)
 	$(BIN)/python benchmarks/answers.py
@@ -40,6 +48,7 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/serving.py
 
 # Break the code on purpose and see whether a test notices. All of it takes hours: ARGS='--sample 100' takes a part.
 mutants: $(TOOLS)

@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "prepare": {"privacy", "channels", "models", "prepare"},
     "rewrite": {"privacy", "channels", "models", "tables", "rewrite"},
     "evaluate": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate"},
-    "cli": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate", "cli"},
+    "web": {"privacy", "models", "tables", "rewrite", "web"},
+    "cli": {"privacy", "channels", "models", "tables", "prepare", "rewrite", "evaluate", "web", "cli"},
 }
 
 
@@ -48,6 +49,16 @@ def test_imports_point_one_way() -> None:
                 if parts[0] == "dpbart" and len(parts) > 1 and parts[1] in MAY_IMPORT and parts[1] not in allowed:
                     wrong.append(f"{file.relative_to(PACKAGE)} imports {module}")
     assert wrong == []
+
+
+def test_only_the_command_that_serves_knows_the_server() -> None:
+    users = {
+        str(file.relative_to(PACKAGE))
+        for file in PACKAGE.rglob("*.py")
+        if not file.is_relative_to(PACKAGE / "web")
+        and any(module.startswith("dpbart.web") for module in imported_modules(file))
+    }
+    assert users == {"cli/serve.py"}
 
 
 def test_the_privacy_room_knows_no_model() -> None:
@@ -118,9 +129,10 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
         "for args in (['--help'], ['rewrite', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
         "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
         "['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], ['evaluate', 'fluency', '-h'], "
-        "['experiment', 'run', '-h']):\n"
+        "['experiment', 'run', '-h'], ['serve', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
-        "print([m for m in ('torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn') if m in sys.modules])"
+        "names = 'torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn', 'starlette'\n"
+        "print([m for m in names if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

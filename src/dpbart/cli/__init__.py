@@ -18,6 +18,7 @@ from dpbart.cli.models import models
 from dpbart.cli.noise import noise
 from dpbart.cli.prepare import prepare
 from dpbart.cli.rewrite import rewrite
+from dpbart.cli.serve import serve
 from dpbart.errors import DpbartError, one_line
 
 
@@ -46,5 +47,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clean up as after an error: leave nothing half-written
 
 
-for command in (rewrite, budget, card, noise, models, prepare, datasets, evaluate, experiment):
+for command in (rewrite, budget, card, noise, models, prepare, datasets, evaluate, experiment, serve):
     cli.add_command(command)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dpbart.privacy.guarantee import Guarantee
     from dpbart.privacy.shuffling.release import ShuffledRelease
 
-CANDIDATES_LOG2 = 20  # "a million" texts in the plain-language reading
-
 
 @click.command(cls=Command)
 @click.option("-e", "--epsilon", type=float, required=True, help="Privacy budget of one text; smaller is more private.")
@@ -60,7 +58,7 @@ def noise(
         facts = _latent_facts(epsilon, delta, mechanism or "gaussian", length or 20, columns, clip)
     shuffled = None if people is None else _shuffled(facts, people, delta)
     show = _show_json if as_json else _show_words
-    show(facts, facts.right_of_two, facts.right_of_many(candidates_log2=CANDIDATES_LOG2), shuffled)
+    show(facts, shuffled)
 
 
 def _shuffled(facts: Facts, people: int, delta: float) -> ShuffledRelease:
@@ -77,37 +75,26 @@ def _shuffled(facts: Facts, people: int, delta: float) -> ShuffledRelease:
     return shuffled_release(facts.guarantee, rows=people, most_rows=1, delta=delta, options=facts.options)
 
 
-def _show_json(facts: Facts, two: float, many: float, shuffled: ShuffledRelease | None) -> None:
+def _show_json(facts: Facts, shuffled: ShuffledRelease | None) -> None:
+    from dpbart.privacy.scale import A_MILLION_LOG2
+
     figures = {
         "mechanism": facts.mechanism,
         "epsilon": facts.guarantee.epsilon,
         "delta": facts.guarantee.delta,
         **facts.figures,
         "bits": facts.bits,
-        "right_of_two": two,
-        "right_of_a_million": many,
+        "right_of_two": facts.right_of_two,
+        "right_of_a_million": facts.right_of_many(candidates_log2=A_MILLION_LOG2),
         **({} if shuffled is None else {"shuffled": asdict(shuffled)}),
     }
     click.echo(json.dumps(figures))
 
 
-def _show_words(facts: Facts, two: float, many: float, shuffled: ShuffledRelease | None) -> None:
-    from dpbart.privacy.scale import WEAK_ABOVE, level_of, odds, often
+def _show_words(facts: Facts, shuffled: ShuffledRelease | None) -> None:
+    from dpbart.privacy.scale import in_words
 
-    level, weak = level_of(facts.guarantee), facts.guarantee.epsilon > WEAK_ABOVE
-    guess = (
-        f"An attacker who knows that a text is one of two, equally likely, picks the right one {often(two)} "
-        f"(50% is chance); one of a million, {often(many)}."
-    )
-    lines = [
-        ("Guarantee", f"{facts.guarantee} for one text"),
-        ("Promise", f"{level.name}. {level.meaning}"),
-        *facts.lines,
-        ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
-        ("In words", odds(facts.guarantee, bits=facts.bits) if weak else guess),
-        *([] if shuffled is None else _shuffled_lines(shuffled)),
-    ]
-    for name, words in lines:
+    for name, words in (*in_words(facts), *([] if shuffled is None else _shuffled_lines(shuffled))):
         click.echo(textwrap.fill(words, 100, initial_indent=f"{name:<13}", subsequent_indent=" " * 13))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpbart.privacy.facts import guess_of_two
+from dpbart.privacy.facts import Facts, guess_of_two
 from dpbart.privacy.guarantee import Guarantee
 
+A_MILLION_LOG2 = 20  # "a million" texts in the plain-language reading
 WEAK_ABOVE = 20.0  # epsilon; from here on, a run prints what its budget means
 
 
@@ -67,6 +68,23 @@ def level_of(guarantee: Guarantee) -> Level:
     ['strong', 'limited', 'limited', 'weak', 'weak', 'almost none', 'none']
     """
     return next(level for level in LEVELS if guarantee.epsilon <= level.most)
+
+
+def in_words(facts: Facts) -> tuple[tuple[str, str], ...]:
+    """What a channel means to somebody who decides about it: a heading and a sentence each."""
+    level, weak = level_of(facts.guarantee), facts.guarantee.epsilon > WEAK_ABOVE
+    many = facts.right_of_many(candidates_log2=A_MILLION_LOG2)
+    guess = (
+        f"An attacker who knows that a text is one of two, equally likely, picks the right one "
+        f"{often(facts.right_of_two)} (50% is chance); one of a million, {often(many)}."
+    )
+    return (
+        ("Guarantee", f"{facts.guarantee} for one text"),
+        ("Promise", f"{level.name}. {level.meaning}"),
+        *facts.lines,
+        ("Channel", f"at most {facts.bits:.4g} bits of a text get through"),
+        ("In words", odds(facts.guarantee, bits=facts.bits) if weak else guess),
+    )
 
 
 def odds(guarantee: Guarantee, *, bits: float = math.inf) -> str:

@@ -1,0 +1,22 @@
+# dpbart serve, as a user without rights. Built from a checkout:
+#   docker build -t dpbart .
+#   docker run --rm -p 127.0.0.1:8000:8000 -v dpbart:/var/lib/dpbart dpbart
+# The server prints its token once: docker logs shows it. Give your own with --token-file.
+FROM python:3.11.13-slim-bookworm
+
+RUN useradd --create-home --uid 10001 dpbart \
+ && install -d -o dpbart -g dpbart -m 0700 /var/lib/dpbart
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN pip install --no-cache-dir ".[web,excel]" \
+      "starlette==1.10.0" "uvicorn==0.54.0" "python-multipart==0.0.33" \
+ && rm -rf /src/*
+
+USER dpbart
+WORKDIR /var/lib/dpbart
+VOLUME /var/lib/dpbart
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz')"]
+ENTRYPOINT ["dpbart", "serve", "--host", "0.0.0.0", "--state", "/var/lib/dpbart/state"]

@@ -1,0 +1,130 @@
+"""One thread does the work of all requests: it takes what is waiting for the same model and budget as one batch.
+
+So many callers with one text each are as fast as one caller with many texts. The models are used by this thread only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from dpbart.errors import DpbartError
+from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.settings import Settings
+from dpbart.web.guard import busy
+from dpbart.web.releases import Charge, Releases
+
+LOADED = 4  # rewriters that are kept in memory
+
+Load = Callable[[Settings], Rewriter]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Texts that wait for one rewriter. Whoever waits gets the new texts, or the error."""
+
+    settings: Settings
+    texts: Sequence[str] = field(repr=False)
+    charge: Charge | None = None  # recorded before the answer; None if somebody else records it
+    answer: Future[Rewriting] = field(default_factory=Future)
+
+
+class Batcher:
+    """A queue, and the thread that empties it."""
+
+    def __init__(self, releases: Releases, *, load: Load = Rewriter.of, most_waiting: int = 4_000) -> None:
+        self._releases, self._load, self._most = releases, load, most_waiting
+        self._waiting: deque[Work] = deque()
+        self._changed = threading.Condition()
+        self._rewriters: OrderedDict[Settings, Rewriter] = OrderedDict()
+        self._texts = 0  # that wait
+        threading.Thread(target=self._run, name="dpbart-rewriter", daemon=True).start()
+
+    def submit(self, settings: Settings, texts: Sequence[str], charge: Charge) -> Future[Rewriting]:
+        """Put the texts of a request into the queue. They are recorded before they are answered.
+
+        Raises:
+            Problem: 429, because too many texts wait already.
+        """
+        with self._changed:
+            if self._texts and self._texts + len(texts) > self._most:
+                raise busy(f"{self._texts:,} texts are waiting.")
+            return self._put(Work(settings, texts, charge))
+
+    def submit_uncharged(self, settings: Settings, texts: Sequence[str]) -> Future[Rewriting]:
+        """Put public texts into the queue, or a batch of a file job, which records its texts itself."""
+        with self._changed:
+            return self._put(Work(settings, texts))
+
+    def _put(self, work: Work) -> Future[Rewriting]:
+        self._waiting.append(work)
+        self._texts += len(work.texts)
+        self._changed.notify()
+        return work.answer
+
+    def _run(self) -> None:
+        while True:
+            batch = [work for work in self._take() if work.answer.set_running_or_notify_cancel()]
+            try:
+                if batch:
+                    self._rewrite(batch)
+            except BaseException as error:  # the thread must go on: others wait
+                for work in batch:
+                    if not work.answer.done():
+                        work.answer.set_exception(error)
+
+    def _take(self) -> list[Work]:
+        """The oldest work, and what else is waiting for the same rewriter, up to a batch of texts."""
+        with self._changed:
+            while not self._waiting:
+                self._changed.wait()
+            first = self._waiting.popleft()
+            taken, left, texts = [first], deque[Work](), len(first.texts)
+            for work in self._waiting:
+                if work.settings == first.settings and texts + len(work.texts) <= first.settings.batch_size:
+                    taken.append(work)
+                    texts += len(work.texts)
+                else:
+                    left.append(work)
+            self._waiting, self._texts = left, self._texts - texts
+            return taken
+
+    def _rewrite(self, batch: Sequence[Work]) -> None:
+        """Check, rewrite, record, release."""
+        batch = [work for work in batch if self._is_paid(work)]
+        if not batch:
+            return
+        rewriter = self._rewriter(batch[0].settings)
+        rewriting = rewriter.rewrite([text for work in batch for text in work.texts])
+        new = iter(rewriting.texts)
+        parts = [replace(rewriting, texts=tuple(islice(new, len(work.texts)))) for work in batch]
+        charged = [(work.charge, part) for work, part in zip(batch, parts, strict=True) if work.charge is not None]
+        refused = self._releases.record(charged)
+        for work, part in zip(batch, parts, strict=True):
+            error = None if work.charge is None else refused.get(work.charge)
+            if error is None:
+                work.answer.set_result(part)
+            else:
+                work.answer.set_exception(error)
+
+    def _is_paid(self, work: Work) -> bool:
+        """Whether the budget allows it, as far as is known now. If not, whoever waits is told."""
+        try:
+            if work.charge is not None:
+                self._releases.check(work.charge)
+        except DpbartError as error:
+            work.answer.set_exception(error)
+            return False
+        return True
+
+    def _rewriter(self, settings: Settings) -> Rewriter:
+        if settings not in self._rewriters:
+            self._rewriters[settings] = self._load(settings)
+        self._rewriters.move_to_end(settings)
+        while len(self._rewriters) > LOADED:
+            self._rewriters.popitem(last=False)
+        return self._rewriters[settings]

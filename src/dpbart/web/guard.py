@@ -1,0 +1,214 @@
+"""Who may ask, and how much: checked before anything of a request is read.
+
+A page of another site can make a browser send requests here. So the Host must be one of ours (DNS rebinding), and
+the Origin, if there is one, must be this server. There are no cookies: a token is sent by the program or page itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dpbart.web.limits import Limits
+from dpbart.web.problems import Problem
+
+logger = logging.getLogger("dpbart.web")
+
+API = "/v1/"
+UPLOADS = "/v1/jobs"
+_OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
+_SECONDS_TO_WAIT = 60.0  # for the next part of a body
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask.
+
+    Attributes:
+        names: the host names under which the server may be asked, besides those of loopback.
+        token: what a client has to send; None if nothing.
+        addresses: whether any IP address will do as a host name. Nobody can rebind an address.
+    """
+
+    names: frozenset[str] = frozenset()
+    token: str | None = field(default=None, repr=False)
+    addresses: bool = False
+
+    def check(self, headers: Headers, path: str) -> None:
+        """Refuse a request that no client of ours would send.
+
+        Raises:
+            Problem: 421 for another Host, 403 for another Origin, 401 without the token.
+        """
+        hosts = headers.getlist("host")
+        name = _name_of(hosts[0]) if len(hosts) == 1 else ""
+        if name not in LOOPBACK_NAMES | self.names and not (self.addresses and _is_address(name)):
+            raise Problem(
+                421,
+                "foreign-host",
+                "this server is not known under the name in the Host header. Use its address, or start it with "
+                "--allow-host NAME.",
+            )
+        self._check_origin(headers, hosts[0].lower(), path)
+        if self.token is not None and path.startswith(API):
+            self._check_token(headers)
+
+    def _check_origin(self, headers: Headers, host: str, path: str) -> None:
+        """A page's own requests name this host as their origin; a proxy in front of the server may add TLS."""
+        own, site = (f"http://{host}", f"https://{host}"), headers.get("sec-fetch-site")
+        foreign = any(each.lower() not in own for each in headers.getlist("origin"))
+        if foreign or (path.startswith(API) and site not in _OWN_SITES):
+            raise Problem(403, "foreign-origin", "requests from pages of other sites are refused.")
+
+    def _check_token(self, headers: Headers) -> None:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode(), (self.token or "").encode())
+        if scheme.lower() != "bearer" or not same:
+            raise Problem(
+                401,
+                "token-needed",
+                "send the token that the server printed when it started, as 'Authorization: Bearer TOKEN'.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without its port; an address of IPv6 without its brackets.
+
+    >>> _name_of("localhost:8000"), _name_of("[::1]:8000"), _name_of("LOCALHOST")
+    ('localhost', '::1', 'localhost')
+    """
+    name = host.lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
+
+
+def names_of(given: Iterable[str]) -> frozenset[str]:
+    """Host names in lower case."""
+    return frozenset(name.lower() for name in given)
+
+
+class Guard:
+    """Checks each request, limits its size, and adds the security headers to each answer."""
+
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
+        self._app, self._access, self._limits = app, access, limits
+        self._open: list[_Body] = []  # of the requests that are being answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)  # the start and the end of the server
+            return
+        upload = scope["path"] == UPLOADS and scope["method"] == "POST"
+        body, send = _Body(receive, self._limits.upload if upload else self._limits.body, upload), _with_headers(send)
+        try:
+            self._check(scope, body)
+            self._open.append(body)
+            await self._app(scope, lambda: self._receive(body), send)
+        except Problem as problem:
+            await problem.response()(scope, receive, send)
+        except Exception as error:  # its words, and those of its traceback, could hold a text
+            logger.error("A request failed with an unexpected error (%s).", type(error).__name__)
+        finally:
+            if body in self._open:
+                self._open.remove(body)
+
+    def _check(self, scope: Scope, body: _Body) -> None:
+        headers = Headers(scope=scope)
+        self._access.check(headers, scope["path"])
+        stated = headers.get("content-length", "0")
+        if not stated.isdecimal() or int(stated) > body.most:
+            raise too_large(body.most)
+        alike = sum(each.upload == body.upload for each in self._open)
+        if alike >= (self._limits.uploads if body.upload else self._limits.requests):
+            raise busy(f"{alike} {'uploads' if body.upload else 'requests'} are being answered.")
+
+    async def _receive(self, body: _Body) -> Message:
+        message = await body.receive()
+        if sum(each.seen for each in self._open if not each.upload) > self._limits.memory:
+            raise busy("too many large requests are being answered.")
+        return message
+
+
+class _Body:
+    """The body of a request. It ends at its limit, whatever its header has said, and must not take forever."""
+
+    def __init__(self, receive: Receive, most: int, upload: bool) -> None:
+        self._receive, self.most, self.upload = receive, most, upload
+        self.seen, self._complete = 0, False
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()  # waits for the end of the connection
+        try:
+            message = await asyncio.wait_for(self._receive(), _SECONDS_TO_WAIT)
+        except asyncio.TimeoutError:
+            raise Problem(408, "too-slow", "the body of the request did not arrive in time.") from None
+        self._complete = not message.get("more_body", False)
+        self.seen += len(message.get("body", b""))
+        if self.seen > self.most:
+            raise too_large(self.most)
+        return message
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return with_headers
+
+
+def too_large(most: int) -> Problem:
+    """The body has too many bytes."""
+    return Problem(
+        413,
+        "too-large",
+        f"a request may have {most:,} bytes. Send fewer texts at once, or split the file.",
+        headers={"Connection": "close"},
+    )
+
+
+def busy(why: str) -> Problem:
+    """Too much is waiting."""
+    return Problem(429, "busy", f"{why} Try again later.", headers={"Retry-After": "5"})

@@ -1,0 +1,312 @@
+"""File jobs: one after the other, in a thread of their own, and durable: a killed server continues them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpbart.errors import DpbartError, NotPrepared, one_line
+from dpbart.privacy.card.recomputed import guarantee_of
+from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.engines.engine import Answers, ended
+from dpbart.rewrite.job import plan
+from dpbart.rewrite.notices import notices
+from dpbart.rewrite.rewriter import Rewriting
+from dpbart.rewrite.settings import Settings
+from dpbart.tables.batch import Batch
+from dpbart.web.answers import reused
+from dpbart.web.batching import Batcher
+from dpbart.web.figures import guarantee_json
+from dpbart.web.guard import busy, logger
+from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, request_of
+from dpbart.web.limits import Limits
+from dpbart.web.problems import Problem
+
+_SWEEP_SECONDS = 15.0
+_IN_FLIGHT = 2  # batches: one being rewritten, one waiting
+
+
+@dataclass
+class FileJob:
+    """A job: its files, where it stands, and whether it should stop."""
+
+    folder: JobFolder
+    record: Record
+    done: int = 0  # rows
+    notices: tuple[str, ...] = ()
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def change(self, status: str, **more: Any) -> None:
+        """Take the next step, and save it."""
+        self.record = replace(self.record, status=status, **more)
+        self.folder.save(self.record)
+
+    @property
+    def result_name(self) -> str:
+        """The name under which the result is saved, such as notes.private.csv."""
+        ending = self.folder.ending
+        return f"{self.record.name[: -len(ending)]}.private{ending}"
+
+    def expires(self, limits: Limits) -> float | None:
+        """When its files are deleted; None while it waits or runs."""
+        if self.record.ended is None:
+            return None
+        last = self.record.ended + limits.job_seconds
+        return last if self.record.downloaded is None else min(last, self.record.downloaded + limits.downloaded_seconds)
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The engine of file jobs: their batches wait in the same queue as the texts of requests."""
+
+    batcher: Batcher
+    settings: Settings
+    job: FileJob
+
+    @property
+    def name(self) -> str:
+        return "server, in one process"
+
+    def map(self, batches: Iterable[Batch]) -> Answers:
+        waiting: deque[tuple[Batch, Future[Rewriting]]] = deque()
+        for batch in ended(batches):
+            if self.job.stop.is_set():
+                raise Stopped("cancelled")
+            if batch is not None:
+                waiting.append((batch, self.batcher.submit_uncharged(self.settings, batch.texts())))
+            while waiting and (batch is None or len(waiting) >= _IN_FLIGHT):
+                first, answer = waiting.popleft()
+                yield first, answer.result()
+                self.job.done = first.first - 1 + len(first)
+
+
+class Jobs:
+    """All jobs of a server."""
+
+    def __init__(
+        self,
+        folder: Path,
+        batcher: Batcher,
+        *,
+        ledger: Path | None,
+        limits: Limits,
+        offered: Callable[[Settings], Settings],
+        sweep: Callable[[], None],
+    ) -> None:
+        """Take up the jobs that a former server has left in the folder.
+
+        Args:
+            folder: holds a folder for each job.
+            batcher: rewrites their texts.
+            ledger: where their texts are recorded, if anywhere.
+            limits: how many jobs there may be, and how long their files are kept.
+            offered: refuses a model that the server does not offer.
+            sweep: deletes whatever else is too old; called from time to time.
+        """
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder, self._batcher, self._ledger, self._limits = folder, batcher, ledger, limits
+        self._offered, self._sweep_others = offered, sweep
+        self._changed = threading.Condition()
+        self._jobs: dict[str, FileJob] = {}
+        self._queue: deque[FileJob] = deque()
+        self._take_up()
+        threading.Thread(target=self._run, name="dpbart-jobs", daemon=True).start()
+
+    def _take_up(self) -> None:
+        found = []
+        for path in self._folder.iterdir():
+            try:
+                found.append(FileJob(*JobFolder.open(path)))
+            except (OSError, ValueError, TypeError, DpbartError):  # an upload that was never complete
+                JobFolder(path, "").remove()
+        for job in sorted(found, key=lambda each: each.record.created):
+            self._jobs[job.record.id] = job
+            if job.record.status in (WAITING, RUNNING):
+                self._queue.append(job)
+
+    def known(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob | None:
+        """The job that an earlier request with the same Idempotency-Key has created, if there is one.
+
+        Raises:
+            Problem: That request was another one. The content of its file is not compared.
+        """
+        job = self._jobs.get(id)
+        if job is not None and (job.record.name, job.record.options) != (name, options):
+            raise reused()
+        return job
+
+    def create(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob:
+        """A folder for a new job; `start` it when its input is there.
+
+        Raises:
+            Problem: 429, because too many jobs wait or are kept.
+            DpbartError: The options contradict each other, or the file's ending is unknown.
+        """
+        with self._changed:
+            if len(self._queue) >= self._limits.jobs or len(self._jobs) >= self._limits.kept_jobs:
+                raise busy(f"{len(self._queue)} file jobs are waiting, and {len(self._jobs)} are kept.")
+        try:
+            folder = JobFolder.create(self._folder, id, name)
+        except FileExistsError:
+            raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
+        try:
+            _, settings = request_of(folder, options, self._ledger)
+            _ = self._offered(settings).channel  # refuses a budget or mechanism that the model does not have
+        except BaseException:
+            folder.remove()
+            raise
+        return FileJob(folder, Record(folder.path.name, name, options, WAITING, time.time()))
+
+    def start(self, job: FileJob) -> None:
+        """Put a job into the queue."""
+        job.change(WAITING, ended=None, problem=None)
+        job.stop.clear()
+        with self._changed:
+            self._jobs[job.record.id] = job
+            self._queue.append(job)
+            self._changed.notify()
+
+    def find(self, name: str) -> FileJob:
+        """The job with this id. Raises Problem 404 if there is none."""
+        if name not in self._jobs:
+            raise Problem(404, "no-such-job", "there is no such job. Its files may have been deleted after their time.")
+        return self._jobs[name]
+
+    def all(self) -> list[FileJob]:
+        """All jobs, the newest first."""
+        return sorted(self._jobs.values(), key=lambda job: job.record.created, reverse=True)
+
+    def cancel(self, name: str) -> FileJob:
+        """Stop a job after its current batch. What is saved stays saved, and what is charged stays charged."""
+        job = self.find(name)
+        with self._changed:
+            job.stop.set()
+            if job in self._queue:
+                self._queue.remove(job)
+                job.change(CANCELLED, ended=time.time())
+        return job
+
+    def resume(self, name: str) -> FileJob:
+        """Continue a job that was cancelled or has failed."""
+        job = self.find(name)
+        if job.record.status not in (CANCELLED, FAILED):
+            words = f"only a cancelled or failed job can resume; this one is {job.record.status}."
+            raise Problem(409, "not-resumable", words)
+        self.start(job)
+        return job
+
+    def delete(self, name: str) -> None:
+        """Delete a job and its files."""
+        job = self.find(name)
+        if job.record.status == RUNNING:
+            raise Problem(409, "job-running", "a running job cannot be deleted. Cancel it first.")
+        self.cancel(name)
+        self._remove(job)
+
+    def result(self, name: str) -> FileJob:
+        """A job that is done. Raises Problem 409 if it is not."""
+        job = self.find(name)
+        if job.record.status != DONE:
+            raise Problem(409, "not-done", f"the job has no result yet: it is {job.record.status}.")
+        return job
+
+    def downloaded(self, job: FileJob) -> None:
+        """The result was sent in full. Its files stay for a while, in case it did not arrive."""
+        if job.record.downloaded is None and job.folder.path.exists():
+            job.change(DONE, downloaded=time.time())
+
+    def as_json(self, job: FileJob) -> dict[str, Any]:
+        """What a client hears about a job."""
+        record, base = job.record, f"/v1/jobs/{job.record.id}"
+        is_done = record.status == DONE
+        return {
+            "id": record.id,
+            "name": record.name,
+            "status": record.status,
+            "rows": record.rows,
+            "done": record.rows if is_done else job.done,
+            "created": record.created,
+            "ended": record.ended,
+            "expires": job.expires(self._limits),
+            "notices": list(job.notices),
+            "problem": record.problem,
+            "guarantee": self._guarantee(job) if is_done else None,
+            "result": f"{base}/result" if is_done else None,
+            "card": f"{base}/card.json" if is_done else None,
+        }
+
+    def _guarantee(self, job: FileJob) -> dict[str, Any] | None:
+        with suppress(OSError, ValueError, KeyError):
+            return guarantee_json(
+                guarantee_of(json.loads(job.folder.card("json").read_text(encoding="utf-8"))["guarantee"])
+            )
+        return None
+
+    def _run(self) -> None:
+        while True:
+            job = self._next()
+            self._sweep()
+            try:
+                if job is not None:
+                    self._run_job(job)
+            except DpbartError as error:  # where it stands cannot be saved, perhaps because the disk is full
+                logger.error("A job cannot be saved: %s", one_line(str(error)))
+
+    def _next(self) -> FileJob | None:
+        """The next job, or None if there is none for a while."""
+        with self._changed:
+            if not self._queue:
+                self._changed.wait(_SWEEP_SECONDS)
+            if not self._queue:
+                return None
+            job = self._queue.popleft()
+            job.record = replace(job.record, status=RUNNING)
+            return job
+
+    def _run_job(self, job: FileJob) -> None:
+        try:
+            if not job.folder.finished:
+                self._rewrite(job)
+            job.folder.remove_input()
+            job.change(DONE, ended=time.time())
+        except Stopped:
+            job.change(CANCELLED, ended=time.time())
+        except DpbartError as error:
+            job.change(FAILED, ended=time.time(), problem=Problem.of(error).as_json())
+        except Exception as error:  # its words could hold a text
+            problem = Problem(500, "error", f"the job failed with an unexpected error ({type(error).__name__}).")
+            job.change(FAILED, ended=time.time(), problem=problem.as_json())
+
+    def _rewrite(self, job: FileJob) -> None:
+        request, settings = request_of(job.folder, job.record.options, self._ledger)
+        settings = self._offered(settings)
+        planned = plan(request, settings.described)
+        job.notices = tuple(notices(planned))
+        job.change(RUNNING, rows=planned.rows)
+        planned.run(Queued(self._batcher, settings, job))
+
+    def _sweep(self) -> None:
+        now = time.time()
+        self._sweep_others()
+        for job in self.all():
+            expires = job.expires(self._limits)
+            if expires is not None and expires < now:
+                self._remove(job)
+
+    def _remove(self, job: FileJob) -> None:
+        with self._changed:
+            self._jobs.pop(job.record.id, None)
+        job.folder.remove()
+
+
+def no_such_model(name: str, offered: Iterable[str]) -> NotPrepared:
+    """A model that the server does not offer."""
+    return NotPrepared(f"no model named '{name}'. Models of this server: {', '.join(offered)}.")

@@ -1,0 +1,40 @@
+"""How much the server accepts at once, and how long it keeps things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond these, a request is answered with 413 or 429 and takes no memory.
+
+    Attributes:
+        body: bytes of a request, other than an upload.
+        upload: bytes of an uploaded file with its options.
+        texts: texts in one request.
+        characters: characters of one text.
+        waiting: texts that wait to be rewritten, over all requests.
+        requests: requests that are answered at the same time, other than uploads.
+        memory: bytes of all their bodies together.
+        uploads: uploads that arrive at the same time.
+        jobs: file jobs that wait or run.
+        kept_jobs: file jobs whose files are on disk.
+        answer_seconds: how long the answer to an Idempotency-Key is kept.
+        job_seconds: how long the files of a job are kept after it ended.
+        downloaded_seconds: how long they are kept after the result was downloaded.
+    """
+
+    body: int = 4 << 20
+    upload: int = 100 << 20
+    texts: int = 1_000
+    characters: int = 100_000
+    waiting: int = 4_000
+    requests: int = 500
+    memory: int = 64 << 20
+    uploads: int = 4
+    jobs: int = 20
+    kept_jobs: int = 100
+    answer_seconds: int = 24 * 3600
+    job_seconds: int = 24 * 3600
+    downloaded_seconds: int = 600

@@ -1,0 +1,157 @@
+"""Check, record, release: what is answered is in the ledger first.
+
+All requests of one server that spend the same are one run in the ledger, with its rows in the order of their release.
+An answer with an Idempotency-Key is stored before it is recorded, together with its last row. If the server is killed
+in between, the ledger has not reached that row: the answer was never sent, and is forgotten at the next start. If it is
+killed later, the ledger has the row, and the answer is given to whoever asks with the same key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from dpbart.errors import BadLedger, DpbartError
+from dpbart.privacy.budget.composition import Release
+from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
+from dpbart.rewrite.rewriter import Rewriting
+from dpbart.rewrite.settings import Described
+from dpbart.web.answers import Answers, Key, Stored
+
+UNITS = "people"
+
+
+@dataclass(frozen=True, eq=False)
+class Charge:
+    """What one request spends, and how its answer is stored.
+
+    Attributes:
+        described: the rewriter.
+        people: the number of texts of each person.
+        budget: the most epsilon that each of them may have spent afterwards.
+        key: the Idempotency-Key, if there is one.
+        render: the body of the answer.
+    """
+
+    described: Described
+    people: Mapping[str, int]
+    budget: Decimal | None
+    key: Key | None
+    render: Callable[[Rewriting], str] = field(repr=False)
+
+    @property
+    def release(self) -> Release:
+        """What each text spends."""
+        return Release((self.described.facts.event,))
+
+    @property
+    def texts(self) -> int:
+        return sum(self.people.values())
+
+
+Charged = tuple[Charge, Rewriting]
+
+
+@dataclass
+class _Rows:
+    """A run in the ledger, and how many of its rows are recorded."""
+
+    run: str
+    recorded: int = 0
+
+
+class Releases:
+    """Records releases in the ledger, if there is one, and stores answers. For the thread that rewrites only."""
+
+    def __init__(self, file: Path | None, answers: Answers) -> None:
+        self._file, self._answers = file, answers
+        self._open: Ledger | None = None
+        self._runs: dict[tuple[Release, str], _Rows] = {}
+
+    @property
+    def _ledger(self) -> Ledger | None:
+        if self._open is None and self._file is not None:
+            self._open = Ledger(self._file)  # SQLite wants it opened in the thread that uses it
+        return self._open
+
+    def check(self, charge: Charge) -> None:
+        """Refuse what the budget does not allow, before any work is done for it."""
+        if self._ledger is not None:
+            self._ledger.check(charge.release, charge.people, budget=charge.budget, units=UNITS)
+
+    def record(self, charged: Sequence[Charged]) -> Mapping[Charge, DpbartError]:
+        """Record releases of one rewriter: all in one transaction or, if one of them is refused, each on its own.
+
+        Returns:
+            The refused ones, and why. Only the others may be answered.
+        """
+        refused: dict[Charge, DpbartError] = {}
+        alike = len({charge.budget for charge, _ in charged}) <= 1
+        try:
+            if alike:
+                self._record_together(charged)
+                return refused
+        except DpbartError as error:
+            if len(charged) == 1:
+                return {charged[0][0]: error}
+        for each in charged:
+            refused.update(self.record([each]))
+        return refused
+
+    def _record_together(self, charged: Sequence[Charged]) -> None:
+        if not charged:
+            return
+        ledger, stored = self._ledger, list[Stored]()
+        rows = None if ledger is None else self._rows(ledger, charged[0][0])
+        upto = 0 if rows is None else rows.recorded
+        for charge, rewriting in charged:
+            upto += charge.texts
+            if charge.key is not None:
+                run = None if rows is None else rows.run
+                stored.append(Stored(charge.key, run, upto, charge.render(rewriting)))
+        self._answers.put(stored)
+        if ledger is None or rows is None:
+            return
+        people: Counter[str] = Counter()
+        for charge, _ in charged:
+            people.update(charge.people)
+        try:
+            ledger.record(rows.run, people, before=rows.recorded, upto=upto, budget=charged[0][0].budget)
+        except BaseException:
+            self._answers.forget([each.key for each in stored])
+            raise
+        rows.recorded = upto
+
+    def _rows(self, ledger: Ledger, charge: Charge) -> _Rows:
+        """The run of this server for what the charge spends. The ledger hears of it with its first release."""
+        model = charge.described.model.identity
+        place = (charge.release, model)
+        if place not in self._runs:
+            run = Run(secrets.token_hex(8), utc_now(), charge.described.facts.mechanism, model, charge.release, UNITS)
+            ledger.begin(run)
+            self._runs[place] = _Rows(run.name)
+        return self._runs[place]
+
+
+def forget_unrecorded(file: Path | None, answers: Answers) -> None:
+    """Forget the answers that a killed server had stored, and neither recorded nor sent."""
+    if file is None:
+        return
+    ledger = Ledger(file)
+    try:
+        answers.forget([each.key for each in answers.stored() if not _is_recorded(ledger, each)])
+    finally:
+        ledger.close()
+
+
+def _is_recorded(ledger: Ledger, stored: Stored) -> bool:
+    if stored.run is None:
+        return True
+    try:
+        return ledger.progress(stored.run).recorded >= stored.upto
+    except BadLedger:  # another ledger, which knows nothing about it
+        return False

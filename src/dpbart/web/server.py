@@ -1,0 +1,117 @@
+"""Start the server: where it listens, with which token, and with which certificate."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from socket import socket
+
+import uvicorn
+
+from dpbart.errors import BadParameter
+from dpbart.files import reason
+from dpbart.web.app import make_app
+from dpbart.web.guard import Access, is_loopback, names_of
+from dpbart.web.limits import Limits
+from dpbart.web.service import Place, Service
+
+_LEAST_TOKEN = 16  # characters
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where and how to listen.
+
+    Attributes:
+        host: an address of this machine.
+        port: 0 for any free one.
+        token_file: a file with the token; without one, a token is made if anybody but this machine can ask.
+        certificate: of TLS, in PEM, with its private key in `key`.
+        names: host names under which clients know this server.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise BadParameter(f"port must be from 0 to 65535, got {self.port}.")
+        if (self.certificate is None) != (self.key is None):
+            raise BadParameter("TLS needs a certificate and its key. Pass --tls-cert FILE with --tls-key FILE.")
+        for file in (self.certificate, self.key):
+            if file is not None and not file.is_file():
+                raise BadParameter(f"there is no file {str(file)!r} for TLS.")
+
+    def access(self, tell: Tell) -> Access:
+        """Who may ask. A new token is told once, and never again."""
+        token = None if self.token_file is None else _read_token(self.token_file)
+        if token is None and not is_loopback(self.host):
+            token = secrets.token_urlsafe(32)
+            tell(f"Token: {token}")
+            tell("It is shown only once. Clients send it as 'Authorization: Bearer TOKEN'.")
+        if self.certificate is None and not is_loopback(self.host):
+            tell("Warning: without --tls-cert and --tls-key, texts and token cross the network as they are.")
+        return Access(
+            names_of((*self.names, self.host)),
+            token,
+            addresses=not is_loopback(self.host),
+        )
+
+
+def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
+    """Serve until the process is told to stop."""
+    access = listen.access(tell)
+    service = Service(place, Limits())
+    config = uvicorn.Config(
+        make_app(service, access),
+        host=listen.host,
+        port=listen.port,
+        ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
+        ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
+        access_log=False,
+        log_level="error",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=64 << 10,
+    )
+    _Server(config, tell).run()
+
+
+class _Server(uvicorn.Server):
+    """Tells where it listens as soon as it does."""
+
+    def __init__(self, config: uvicorn.Config, tell: Tell) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            self._tell(f"dpbart listens on {scheme}://{f'[{host}]' if ':' in host else host}:{port}/")
+
+
+def _read_token(file: Path) -> str:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not text"
+        raise BadParameter(f"the token file {str(file)!r} cannot be read: {why}.") from None
+    if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable():
+        raise BadParameter(
+            f"the token in {str(file)!r} must have at least {_LEAST_TOKEN} printable ASCII characters. "
+            "Make one with: openssl rand -hex 32"
+        )
+    return token

@@ -1,0 +1,33 @@
+// Starts the parts of the page.
+
+import { get, useToken } from "./api.js";
+import { startBudget } from "./budget.js";
+import { attempt, byId } from "./dom.js";
+import { startExamples } from "./examples.js";
+import { look, startJobs } from "./jobs.js";
+import { startPeople } from "./people.js";
+import { startTabs } from "./tabs.js";
+import { startTexts } from "./texts.js";
+
+function start() {
+  return attempt(async () => {
+    const { ledger } = await get("/healthz");
+    byId("text-person-field").hidden = !ledger;
+    byId("text-person").required = ledger;
+    byId("person-column").required = ledger;
+    await startBudget();
+    await Promise.all([startExamples(), look()]);
+  });
+}
+
+startTabs();
+startTexts();
+startJobs();
+startPeople();
+byId("token-form").onsubmit = (event) => {
+  event.preventDefault();
+  useToken(byId("token").value);
+  byId("token").value = "";
+  start();
+};
+start();

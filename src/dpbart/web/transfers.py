@@ -1,0 +1,81 @@
+"""Files that come and go: an upload becomes a job, and a result is downloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from dpbart.files import OWN, create
+from dpbart.web.answers import job_id
+from dpbart.web.bodies import read_object
+from dpbart.web.job_folder import shown_name
+from dpbart.web.jobs import FileJob, Jobs
+from dpbart.web.problems import Problem
+
+_HOW = 'Send a form with the field "options" (JSON) and the field "file".'
+
+
+async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
+    """Read the form, and put a new job into the queue.
+
+    A part of the form that does not fit into memory is a file without a name, which nobody else can open.
+
+    Returns:
+        The job, and whether it was there before: an Idempotency-Key creates one job only.
+
+    Raises:
+        Problem: The form cannot be read, or too many jobs wait.
+        DpbartError: The options contradict each other.
+    """
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Problem(415, "not-a-form", f"a job needs multipart/form-data. {_HOW}")
+    id = job_id(request.headers.get("idempotency-key"))
+    async with request.form(max_files=1, max_fields=1) as form:
+        upload, options = form.get("file"), form.get("options", "{}")
+        if not isinstance(upload, UploadFile) or not isinstance(options, str):
+            raise Problem(422, "bad-parameter", f"a job needs a file. {_HOW}")
+        name, given = shown_name(upload.filename or ""), read_object(options.encode())
+        known = jobs.known(id, name, given)
+        if known is not None:
+            return known, True
+        job = jobs.create(id, name, given)
+        try:
+            await asyncio.to_thread(_save, upload, job.folder.source)
+            jobs.start(job)
+        except BaseException:
+            job.folder.remove()
+            raise
+    return job, False
+
+
+def _save(upload: UploadFile, file: Path) -> None:
+    with os.fdopen(create(file, mode=OWN), "wb") as written:
+        shutil.copyfileobj(upload.file, written)
+        written.flush()
+        os.fsync(written.fileno())
+
+
+class Download(FileResponse):
+    """A file for the client to save. `sent` is called when the client has taken all of it."""
+
+    def __init__(self, file: Path, headers: dict[str, str], sent: Callable[[], None] | None) -> None:
+        super().__init__(file, headers=headers, media_type="application/octet-stream")
+        self._sent = sent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def watched(message: Message) -> None:
+            last = message["type"] == "http.response.body" and not message.get("more_body", False)
+            # Asked before the last part: afterwards, a connection counts as closed in any case.
+            if last and self._sent is not None and not await Request(scope, receive).is_disconnected():
+                self._sent()
+            await send(message)
+
+        await super().__call__(scope, receive, watched)

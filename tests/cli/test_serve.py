@@ -1,0 +1,117 @@
+"""dpbart serve: what it refuses before it listens, and whom it lets in."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dpbart.cli import cli
+from dpbart.web.guard import is_loopback
+from dpbart.web.server import Listen
+from tests.web.running import process
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else found(name))
+    refused = CliRunner().invoke(cli, ["serve"])
+    assert refused.exit_code == 1
+    assert refused.output == "Error: serving needs extra packages. Install them with: pip install 'dpbart[web]'\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "70000"], "port must be from 0 to 65535, got 70000."),
+        (["--tls-cert", "cert.pem"], "TLS needs a certificate and its key."),
+        (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "there is no file 'cert.pem' for TLS."),
+        (["--token-file", "token"], "the token file 'token' cannot be read: No such file or directory."),
+        (["--token-file", "short"], "must have at least 16 printable ASCII characters."),
+        (["--model", "nothing"], "no model named 'nothing'."),
+    ],
+)
+def test_wrong_options_are_refused_before_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short").write_text("secret\n")
+    refused = CliRunner().invoke(cli, ["serve", "--state", "state", *options])
+    assert refused.exit_code == 1
+    assert words in refused.output
+
+
+def test_on_loopback_nobody_needs_a_token_and_anywhere_else_everybody_does() -> None:
+    said: list[str] = []
+    assert Listen().access(said.append).token is None
+    assert said == []
+    for host in ("0.0.0.0", "::", "192.0.2.7", "dp.example.org"):
+        assert not is_loopback(host)
+        said.clear()
+        access = Listen(host).access(said.append)
+        assert access.token is not None
+        assert len(access.token) > 40
+        assert said[0] == f"Token: {access.token}"
+        assert sum(access.token in line for line in said) == 1
+        assert any(line.startswith("Warning: without --tls-cert") for line in said)
+        assert access.token not in repr(access)
+
+
+def test_a_token_from_a_file_is_not_printed_and_holds_on_loopback_too(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("correct-horse-battery-staple\n")
+    said: list[str] = []
+    assert Listen(token_file=tmp_path / "token").access(said.append).token == "correct-horse-battery-staple"
+    assert said == []
+
+
+def test_it_speaks_tls(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    make_certificate(cert, key)
+    options = ["--tls-cert", str(cert), "--tls-key", str(key)]
+    with process(tmp_path / "state", *options) as running:
+        context = ssl.create_default_context(cafile=str(cert))
+        with urllib.request.urlopen(f"https://localhost:{running.client.port}/healthz", context=context) as answer:
+            assert answer.status == 200
+
+
+def make_certificate(cert: Path, key: Path) -> None:
+    import datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = (
+        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    key.write_bytes(private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+
+
+def test_it_ends_quietly_when_it_is_told_to(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(tmp_path / "state")]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    line = running.stderr.readline()
+    assert re.fullmatch(r"dpbart listens on http://127\.0\.0\.1:\d+/\n", line)
+    running.terminate()
+    assert running.wait(30) == 143
+    assert running.stderr.read() == ""
+    running.stderr.close()

@@ -1,0 +1,148 @@
+"""A person slides, looks at examples, pastes a text and compares."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from dpbart.privacy.facts import Facts
+from dpbart.rewrite.settings import Settings
+from dpbart.web.examples import EXAMPLES
+from tests.page.conftest import Open
+
+SECRET = "My sister Ottilie had her gall bladder removed in Uppsala."
+HTML = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+
+
+def facts_at(epsilon: float) -> Facts:
+    return Settings("mini-code", epsilon).channel.facts
+
+
+def see_budget(page: Page, epsilon: float) -> None:
+    """The words and the pictures of the page are those of this budget."""
+    facts = facts_at(epsilon)
+    guesser, bits, kept = (page.locator(f"[data-figure={name}]") for name in ("guesser", "bits", "kept"))
+    expect(page.locator("#epsilon")).to_have_value(f"{epsilon:g}")
+    expect(guesser).to_contain_text(f"{math.ceil(100 * facts.right_of_two)} of 100 times")
+    expect(bits).to_contain_text(f"{math.ceil(10 * facts.bits) / 10:g} bits")
+    share = facts.figures["kept"]
+    assert isinstance(share, float)
+    expect(kept).to_contain_text(f"{round(100 * share)} of 100 texts")
+    expect(kept.locator("circle.there")).to_have_count(round(100 * share))
+    expect(kept.locator("circle.away")).to_have_count(100 - round(100 * share))
+    width = float(guesser.locator("rect.there").get_attribute("width") or 0)
+    assert width == pytest.approx(100 * facts.right_of_two)
+
+
+def test_the_slider_says_at_every_step_what_the_budget_means(visit: Open, address: str) -> None:
+    page = visit(address).page
+    see_budget(page, 10)
+    expect(page.locator("#promise")).to_contain_text("Promise: limited.")
+    page.locator("#slider").focus()
+    for key, epsilon in (("ArrowLeft", 9), ("ArrowLeft", 8), ("ArrowRight", 9), ("ArrowRight", 10), ("ArrowRight", 11)):
+        page.keyboard.press(key)
+        see_budget(page, epsilon)
+    right = math.ceil(100 * facts_at(11).right_of_two)
+    said = f"epsilon 11. A guesser is right at most {right} of 100 times."  # to those who cannot see the pictures
+    expect(page.locator("#slider")).to_have_attribute("aria-valuetext", said)
+    page.locator("#epsilon").fill("2")
+    page.keyboard.press("Enter")
+    see_budget(page, 2)
+    expect(page.locator("#promise")).to_contain_text("Promise: moderate.")
+
+
+def test_a_bound_in_words_is_never_below_the_bound(visit: Open, address: str) -> None:
+    shares = [place / 7919 for place in range(7919)]
+    script = "async (all) => { const { atMostOf100 } = await import('/words.js'); return all.map(atMostOf100); }"
+    said = visit(address).page.evaluate(script, shares)
+    for share, words in zip(shares, said, strict=True):
+        if share > 0.999:
+            assert words == "practically always"
+        else:
+            assert 100 * share <= float(words.split()[2]) + 1e-6 <= 100 * share + 1
+
+
+def test_public_examples_follow_the_budget(visit: Open, address: str) -> None:
+    page = visit(address).page
+    first = page.locator("#examples .pair p").all_inner_texts
+    expect(page.locator("#examples .pair").nth(2)).to_be_visible()
+    assert [text.split("\n")[-1] for text in first()[0:6:2]] == list(EXAMPLES[:3])
+    page.locator("#epsilon").fill("200")
+    page.keyboard.press("Enter")
+    expect(page.locator("#examples .pair p").nth(1)).to_have_text(f"Rewritten{EXAMPLES[0]}")  # nothing is lost at 200
+
+
+def test_a_pasted_text_and_its_rewriting_stand_side_by_side(visit: Open, address: str, tmp_path: Path) -> None:
+    watched = visit(address)
+    page = watched.page
+    page.locator("#texts").fill(f"{SECRET}\n\n{HTML}")
+    page.locator("#text-person").fill("ottilie")
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    pairs = page.locator("#text-result .pair")
+    expect(pairs).to_have_count(2)
+    expect(pairs.nth(0)).to_contain_text(SECRET)
+    expect(pairs.nth(1)).to_contain_text(HTML)  # as text: it is neither an image nor a script
+    assert page.locator("#text-result img, #text-result script").count() == 0
+    assert page.title() == "dpbart"
+    shown = [text.split("\n")[-1] for text in pairs.locator("p").all_inner_texts()]
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="Download the rewritten texts").click()
+    downloading.value.save_as(tmp_path / "out.json")
+    saved = json.loads((tmp_path / "out.json").read_text())
+    assert saved["texts"] == [shown[1], shown[3]]
+    assert saved["guarantee"]["epsilon"] == 10
+    assert SECRET not in (tmp_path / "out.json").read_text()
+    sent = [request for request in watched.requests if SECRET in (request.post_data or "")]
+    assert [request.url for request in sent] == [f"{address}v1/rewrite"]  # once, and in no address
+    assert not [request for request in watched.requests if "Ottilie" in request.url]
+    page.get_by_role("button", name="Clear").click()
+    assert SECRET not in page.content()
+    assert page.locator("#texts").input_value() == ""
+
+
+def test_the_browser_is_asked_to_remember_nothing(visit: Open, address: str) -> None:
+    watched = visit(address)
+    fields = watched.page.locator("input:not([type=file]), textarea, select")
+    assert fields.count() > 6
+    assert (
+        fields.evaluate_all("(all) => all.filter((each) => each.autocomplete !== 'off' || each.name !== '').length")
+        == 0
+    )
+    watched.page.locator("#texts").fill(SECRET)
+    watched.page.reload()
+    assert watched.page.locator("#texts").input_value() == ""
+
+
+def test_a_budget_that_is_used_up_is_refused_in_words(visit: Open, address: str) -> None:
+    watched = visit(address)
+    watched.expected.add(409)
+    page = watched.page
+    page.locator("#texts").fill("A text of Aaron.")
+    page.locator("#text-person").fill("aaron")
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("'aaron' has epsilon 5 left of 5")
+    expect(page.locator("#text-result")).to_be_empty()
+    page.get_by_role("tab", name="People").click()
+    expect(page.locator("#people")).to_contain_text("spen")
+    expect(page.locator("#people").get_by_role("row", name="aaron")).to_have_count(0)  # a refusal spends nothing
+    page.get_by_role("tab", name="Rewrite").click()
+    page.locator("#epsilon").fill("4")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(page.locator("#text-result .pair")).to_have_count(1)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.get_by_role("tab", name="People").click()
+    aaron = page.locator("#people").get_by_role("row", name="aaron")
+    expect(aaron.locator("td")).to_have_text(["1", "4", "5", "1"])  # texts, spent, limit, left
+
+
+def test_an_empty_field_is_a_mistake_that_costs_nothing(visit: Open, address: str) -> None:
+    watched = visit(address)
+    watched.page.locator("#text-person").fill("anna")
+    watched.page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(watched.page.get_by_role("alert")).to_have_text("There is no text yet. Paste one first.")
+    assert not [request for request in watched.requests if request.method == "POST"]

@@ -1,0 +1,149 @@
+"""A real server, in a thread or in a process of its own, and a small client for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from dpbart.rewrite.rewriter import Rewriter
+from dpbart.web.app import make_app
+from dpbart.web.batching import Load
+from dpbart.web.guard import Access
+from dpbart.web.limits import Limits
+from dpbart.web.service import Place, Service
+
+OPEN, USUAL = Access(), Limits()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Sends exactly what it is told to."""
+
+    port: int
+
+    def send(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.send("GET", path, headers=headers)
+
+    def post(self, path: str, value: object = None, headers: Mapping[str, str] | None = None) -> Answer:
+        return self.send("POST", path, json.dumps(value).encode(), headers)
+
+    def rewrite(self, *texts: str, key: str | None = None, **more: object) -> Answer:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self.post("/v1/rewrite", {"texts": list(texts), "epsilon": 10, **more}, headers)
+
+    def upload(
+        self, name: str, content: bytes, options: object = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        quoted = name.replace('"', "%22")
+        body = (
+            b'--x\r\nContent-Disposition: form-data; name="options"\r\n\r\n'
+            + json.dumps({"epsilon": 10} if options is None else options).encode()
+            + f'\r\n--x\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'.encode()
+            + b"Content-Type: application/octet-stream\r\n\r\n"
+            + content
+            + b"\r\n--x--\r\n"
+        )
+        form = {"Content-Type": "multipart/form-data; boundary=x", **(headers or {})}
+        return self.send("POST", "/v1/jobs", body, form)
+
+    def wait_for(self, job: str, *states: str) -> Any:
+        """The job, once it is in one of these states."""
+        for _ in range(600):
+            held = self.get(f"/v1/jobs/{job}").json
+            if held["status"] in states:
+                return held
+            time.sleep(0.1)
+        raise AssertionError(f"the job stays {held['status']}")
+
+
+@contextmanager
+def in_thread(
+    state: Path, *, limits: Limits = USUAL, access: Access = OPEN, ledger: Path | None = None, load: Load = Rewriter.of
+) -> Iterator[Client]:
+    """A server in this process."""
+    service = Service(Place(state, ledger), limits, load=load)
+    config = uvicorn.Config(make_app(service, access), port=0, log_level="error", access_log=False, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield Client(server.servers[0].sockets[0].getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@dataclass(frozen=True)
+class Process:
+    client: Client
+    running: subprocess.Popen[str]
+
+    def kill(self) -> None:
+        """As by a power cut: the process has no say."""
+        self.running.send_signal(signal.SIGKILL)
+        self.running.wait()
+
+
+def start(state: Path, *options: str) -> Process:
+    """`dpbart serve` in a process of its own."""
+    command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(state), *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert running.stderr is not None
+    said = ""
+    for line in running.stderr:
+        said += line
+        found = re.search(r"listens on https?://.*:(\d+)/", line)
+        if found is not None:
+            return Process(Client(int(found[1])), running)
+    raise AssertionError(f"the server did not start: {said}")
+
+
+@contextmanager
+def process(state: Path, *options: str) -> Iterator[Process]:
+    """The same, and stopped in the end."""
+    started = start(state, *options)
+    try:
+        yield started
+    finally:
+        started.kill()
+        assert started.running.stderr is not None
+        started.running.stderr.close()

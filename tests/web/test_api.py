@@ -1,0 +1,165 @@
+"""What programs get from the API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from dpbart.cli import cli
+from dpbart.web.answers import Answers
+from dpbart.web.limits import Limits
+from tests.web.running import Client, in_thread
+
+KEY = "5f0c1b1e-6f3b-4a52-9d0e-0c9a4d6c1e11"
+
+
+def test_texts_come_back_with_their_guarantee_and_recipe(client: Client) -> None:
+    answer = client.rewrite("The room was clean.", "The food was cold.")
+    assert answer.status == 200
+    assert len(answer.json["texts"]) == 2
+    assert answer.json["guarantee"] == {
+        "epsilon": 10.0,
+        "delta": 0.0,
+        "private": True,
+        "level": "limited",
+        "words": "(epsilon 10, delta 0)",
+    }
+    assert answer.json["recipe"].startswith("mech:response|eps:10|")
+
+
+def test_an_output_that_is_not_private_says_so(client: Client) -> None:
+    guarantee = client.rewrite("The room was clean.", epsilon=None, mechanism="none").json["guarantee"]
+    assert guarantee["private"] is False
+    assert guarantee["epsilon"] is None
+    assert guarantee["words"].startswith("NOT PRIVATE")
+
+
+def test_a_budget_means_the_same_as_on_the_command_line(client: Client) -> None:
+    told = client.get("/v1/noise?epsilon=10").json
+    said = " ".join(CliRunner().invoke(cli, ["noise", "--epsilon", "10"]).output.split())
+    assert all(f"{line['name']} {line['words']}" in said for line in told["words"])
+    figures = json.loads(CliRunner().invoke(cli, ["noise", "--epsilon", "10", "--json"]).output)
+    assert told["right_of_two"] == figures["right_of_two"]
+    assert told["right_of_a_million"] == figures["right_of_a_million"]
+    assert told["bits"] == figures["bits"]
+    assert told["kept_of_100"] == 100 * figures["kept"]
+
+
+def test_examples_are_drawn_once_for_each_budget(client: Client) -> None:
+    first, again = client.get("/v1/examples?epsilon=5").json, client.get("/v1/examples?epsilon=5").json
+    assert first == again
+    assert all(each["original"] and isinstance(each["rewritten"], str) for each in first["examples"])
+    assert client.get("/v1/examples?epsilon=6").json["guarantee"]["epsilon"] == 6
+
+
+def test_the_bundled_models_are_offered_and_no_other(client: Client, tmp_path: Path) -> None:
+    offered = client.get("/v1/models").json
+    assert offered["default"] == "mini-code"
+    assert {"mini", "mini-code"} <= {each["name"] for each in offered["models"]}
+    refused = client.rewrite("A text.", model=str(tmp_path))
+    assert (refused.status, refused.json["type"]) == (422, "urn:dpbart:no-such-model")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"epsilon": 10}, "texts must be a list of at least one string"),
+        ({"epsilon": 10, "texts": []}, "texts must be a list of at least one string"),
+        ({"epsilon": 10, "texts": ["a", 7]}, "texts must be strings, got int as text 2."),
+        ({"texts": ["a"]}, "epsilon"),
+        ({"texts": ["a"], "epsilon": -1}, "epsilon must be greater than 0, got -1.0."),
+        ({"texts": ["a"], "epsilon": True}, "epsilon must be a number, got bool."),
+        ({"texts": ["a"], "epsilon": 10, "people": ["x", "y"]}, "people must be a list with one id per text"),
+        ({"texts": ["a"], "epsilon": 10, "people": [" "]}, "text 1 has no id"),
+        ({"texts": ["a"], "epsilon": 10, "person_budget": 10}, "needs ids"),
+        ({"texts": ["a"], "epsilon": 10, "mechanism": "gaussian"}, "the mechanism of 'mini-code' must be one of"),
+        ({"texts": ["a"], "epsilon": 10, "epsilom": 1}, "and has 1 more"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_words(client: Client, body: object, words: str) -> None:
+    answer = client.post("/v1/rewrite", body)
+    assert (answer.status, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert words in answer.json["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"epsilon": NaN}', b"\xff", b"[" * 100_000])
+def test_what_is_not_json_is_refused(client: Client, body: bytes) -> None:
+    answer = client.send("POST", "/v1/rewrite", body)
+    assert (answer.status, answer.json["type"]) == (400, "urn:dpbart:not-json")
+
+
+def test_without_a_ledger_a_person_budget_holds_for_the_request(client: Client) -> None:
+    assert client.rewrite("a", "b", people=["x", "y"], person_budget=10).status == 200
+    refused = client.rewrite("a", "b", people=["x", "x"], person_budget=10)
+    assert (refused.status, refused.json["type"]) == (409, "urn:dpbart:budget-exceeded")
+
+
+def test_the_same_key_gets_the_same_answer_without_a_second_draw(client: Client) -> None:
+    first = client.rewrite("The room was clean.", epsilon=1, key=KEY)
+    drawn = {client.rewrite("The room was clean.", epsilon=1).body for _ in range(5)}
+    assert len(drawn) > 1, "a new draw would be another text"
+    again = client.rewrite("The room was clean.", epsilon=1, key=KEY)
+    assert (first.status, again.status, again.body) == (200, 200, first.body)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert "idempotency-replayed" not in first.headers
+
+
+def test_a_key_cannot_be_used_for_another_request(client: Client) -> None:
+    client.rewrite("One text.", key="a-key-for-one-text")
+    refused = client.rewrite("Another text.", key="a-key-for-one-text")
+    assert (refused.status, refused.json["type"]) == (422, "urn:dpbart:idempotency-key-reused")
+
+
+def test_a_refused_request_does_not_use_up_its_key(client: Client) -> None:
+    assert client.rewrite("A text.", epsilon=-1, key="a-key-that-is-refused").status == 422
+    assert client.rewrite("A text.", epsilon=1, key="a-key-that-is-refused").status == 200
+
+
+def test_a_key_that_is_too_short_to_be_unique_is_refused(client: Client) -> None:
+    assert client.rewrite("A text.", key="1").json["type"] == "urn:dpbart:bad-idempotency-key"
+
+
+def test_an_old_answer_is_forgotten(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state", limits=Limits(answer_seconds=0)) as client:
+        assert client.rewrite("A text.", key=KEY).status == 200
+        assert "idempotency-replayed" not in client.rewrite("A text.", key=KEY).headers
+        client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")  # the thread of the jobs sweeps
+        assert Answers(tmp_path / "state" / "answers.db", seconds=100).stored() == []
+
+
+def test_openapi_describes_every_route_with_examples(client: Client) -> None:
+    described = client.get("/openapi.json").json
+    assert set(described["paths"]) == {
+        "/healthz",
+        "/v1/models",
+        "/v1/noise",
+        "/v1/examples",
+        "/v1/ledger",
+        "/v1/rewrite",
+        "/v1/jobs",
+        "/v1/jobs/{id}",
+        "/v1/jobs/{id}/cancel",
+        "/v1/jobs/{id}/resume",
+        "/v1/jobs/{id}/result",
+        "/v1/jobs/{id}/card.{kind}",
+    }
+    example = described["paths"]["/v1/rewrite"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    assert client.post("/v1/rewrite", {**example, "people": None}).status == 200
+
+
+def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
+    document = client.get("/openapi.json").json
+
+    def check(name: str, value: object) -> None:
+        jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+
+    check("Rewritten", client.rewrite("A text.").json)
+    check("Problem", client.rewrite("A text.", epsilon=-1).json)
+    check("Job", client.upload("a.csv", b"text\nhello\n").json)
+    for name, operation in (("Rewrite", "/v1/rewrite"), ("JobOptions", "/v1/jobs")):
+        content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
+        check(name, content["example"].get("options", content["example"]))

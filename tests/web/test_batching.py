@@ -1,0 +1,98 @@
+"""Requests of one process are batched together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dpbart.rewrite.rewriter import Rewriter
+from dpbart.rewrite.settings import Settings
+from dpbart.testing import described, fake_rewriter
+from dpbart.web.answers import Answers
+from dpbart.web.batching import LOADED, Batcher
+from dpbart.web.problems import Problem
+from dpbart.web.releases import Charge, Releases
+
+TEN = Settings(epsilon=10.0)
+
+
+class Gate:
+    """A model step that waits for the test, and remembers the sizes of its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.entered, self.open = threading.Event(), threading.Event()
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[str]:
+        self.batches.append(list(texts))
+        self.entered.set()
+        self.open.wait(20)
+        return [text.upper() for text in texts]
+
+
+def charge() -> Charge:
+    return Charge(described(fake_rewriter()), {}, None, None, lambda rewriting: "")
+
+
+def queue(folder: Path, gate: Gate, **more: int) -> Batcher:
+    releases = Releases(None, Answers(folder / "answers.db", seconds=100))
+    return Batcher(releases, load=lambda settings: fake_rewriter(gate), **more)
+
+
+def test_what_waits_becomes_one_batch_and_everybody_gets_their_own(tmp_path: Path) -> None:
+    gate = Gate()
+    batcher = queue(tmp_path, gate)
+    first = batcher.submit(TEN, ["first"], charge())
+    gate.entered.wait(20)
+    others = [batcher.submit(TEN, [f"text {number}", "more"], charge()) for number in range(16)]
+    elsewhere = batcher.submit(Settings(epsilon=20.0), ["other budget"], charge())
+    late = batcher.submit(TEN, ["late"], charge())
+    gate.open.set()
+    assert first.result(20).texts == ("FIRST",)
+    assert [other.result(20).texts for other in others] == [(f"TEXT {number}", "MORE") for number in range(16)]
+    assert elsewhere.result(20).texts == ("OTHER BUDGET",)
+    assert late.result(20).texts == ("LATE",)
+    assert [len(batch) for batch in gate.batches] == [1, 32, 1, 1]
+
+
+def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path: Path) -> None:
+    gate = Gate()
+    batcher = queue(tmp_path, gate, most_waiting=3)
+    first = batcher.submit(TEN, ["first"], charge())
+    gate.entered.wait(20)
+    second = batcher.submit(TEN, ["a", "b"], charge())
+    with pytest.raises(Problem, match="429"):
+        batcher.submit(TEN, ["c", "d"], charge())
+    job = batcher.submit_uncharged(TEN, ["of a file"])
+    gate.open.set()
+    assert [each.result(20).texts for each in (first, second, job)] == [("FIRST",), ("A", "B"), ("OF A FILE",)]
+
+
+def test_an_error_reaches_its_caller_and_the_next_one_is_served(tmp_path: Path) -> None:
+    def load(settings: Settings) -> Rewriter:
+        if settings.epsilon == 20:
+            raise ValueError("broken")
+        return fake_rewriter(epsilon=settings.epsilon)
+
+    batcher = Batcher(Releases(None, Answers(tmp_path / "answers.db", seconds=100)), load=load)
+    broken = batcher.submit(Settings(epsilon=20.0), ["a"], charge())
+    with pytest.raises(ValueError, match="broken"):
+        broken.result(20)
+    assert batcher.submit(TEN, ["a"], charge()).result(20).texts == ("rewritten",)
+
+
+def test_only_a_few_models_stay_in_memory(tmp_path: Path) -> None:
+    loaded: list[Settings] = []
+
+    def load(settings: Settings) -> Rewriter:
+        loaded.append(settings)
+        return fake_rewriter(epsilon=settings.epsilon)
+
+    batcher = Batcher(Releases(None, Answers(tmp_path / "answers.db", seconds=100)), load=load)
+    budgets = [Settings(epsilon=float(number)) for number in range(1, LOADED + 2)]
+    for settings in (*budgets, budgets[-1], budgets[0]):
+        batcher.submit(settings, ["a"], charge()).result(20)
+    assert loaded == [*budgets, budgets[0]]

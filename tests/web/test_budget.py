@@ -1,0 +1,156 @@
+"""Check, record, release: what is answered is in the ledger, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbart.errors import BudgetExceeded, DpbartError
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.rewrite.rewriter import Rewriting
+from dpbart.testing import described, fake_rewriter
+from dpbart.web.answers import Answers, Key
+from dpbart.web.releases import Charge, Releases, forget_unrecorded
+from tests.web.running import in_thread
+
+
+def limited(file: Path, epsilon: str) -> Path:
+    ledger = Ledger(file, create=True)
+    ledger.set_limit(Decimal(epsilon))
+    ledger.close()
+    return file
+
+
+def texts_of(file: Path, person: str) -> int:
+    ledger = Ledger(file)
+    try:
+        return sum(entry.texts for entry in ledger.entries(person))
+    finally:
+        ledger.close()
+
+
+def test_a_refused_budget_says_what_is_left_and_spends_nothing(tmp_path: Path) -> None:
+    ledger = limited(tmp_path / "l.db", "25")
+    with in_thread(tmp_path / "state", ledger=ledger) as client:
+        assert client.rewrite("a", "b", people=["anna", "bert"]).status == 200
+        assert client.rewrite("a", people=["anna"]).status == 200
+        refused = client.rewrite("a", "b", people=["carl", "anna"])
+        assert (refused.status, refused.json["type"]) == (409, "urn:dpbart:budget-exceeded")
+        assert refused.json["detail"].startswith("'anna' has epsilon ")
+        left = {each["person"]: each for each in refused.json["left"]}
+        assert (left["carl"]["spent"], left["carl"]["left"]) == ("0", "25")
+        assert Decimal(left["anna"]["left"]) < 10
+        assert [texts_of(ledger, person) for person in ("anna", "bert", "carl")] == [2, 1, 0]
+        told = client.get("/v1/ledger").json
+        assert [(each["person"], each["texts"], each["limit"]) for each in told["spending"]] == [
+            ("anna", 2, "25"),
+            ("bert", 1, "25"),
+        ]
+        assert client.get("/v1/ledger?start=1").json["spending"][0]["person"] == "bert"
+
+
+def test_with_a_ledger_every_request_names_its_people(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db") as client:
+        assert client.rewrite("a").status == 422
+        assert client.upload("a.csv", b"who,text\nx,hello\n").status == 422
+        job = client.upload("a.csv", b"who,text\nx,hello\n", {"epsilon": 10, "person_column": "who"}).json
+        client.wait_for(job["id"], "done")
+        assert client.rewrite("a", people=["x"]).status == 200
+    assert texts_of(tmp_path / "l.db", "x") == 2
+
+
+def test_many_callers_at_once_are_charged_exactly_and_no_further_than_the_limit(tmp_path: Path) -> None:
+    ledger = limited(tmp_path / "l.db", "30")
+    with in_thread(tmp_path / "state", ledger=ledger) as client, ThreadPoolExecutor(16) as callers:
+        people = [f"p{number % 4}" for number in range(32)]
+        answers = list(callers.map(lambda person: client.rewrite("a text", people=[person]).status, people))
+    assert set(answers) == {200, 409}
+    answered = Counter(person for person, status in zip(people, answers, strict=True) if status == 200)
+    assert {person: texts_of(ledger, person) for person in answered} == dict(answered)
+
+
+def charge(person: str, key: Key | None = None, budget: str | None = None) -> Charge:
+    most = None if budget is None else Decimal(budget)
+    return Charge(described(fake_rewriter()), {person: 1}, most, key, lambda rewriting: "|".join(rewriting.texts))
+
+
+def drawn(*texts: str) -> Rewriting:
+    return Rewriting(tuple(texts), fake_rewriter().facts, "recipe")
+
+
+def opened(folder: Path) -> tuple[Path, Answers, Releases]:
+    file, answers = folder / "l.db", Answers(folder / "answers.db", seconds=100)
+    Ledger(file, create=not file.exists()).close()
+    return file, answers, Releases(file, answers)
+
+
+KEY = Key.of("a-key-that-is-long-enough", b"body")
+OTHER = Key.of("another-key-that-is-long", b"body")
+
+
+def test_an_answer_is_stored_before_it_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a kill in between would charge for an answer that nobody can get any more."""
+    _, answers, releases = opened(tmp_path)
+    seen: list[str | None] = []
+    record = Ledger.record
+
+    def watched(*args: object, **more: object) -> None:
+        seen.append(answers.find(KEY))
+        record(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ledger, "record", watched)
+    assert releases.record([(charge("anna", KEY), drawn("new"))]) == {}
+    assert seen == ["new"]
+
+
+def test_after_a_kill_a_recorded_answer_stays_and_an_unrecorded_one_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, _, releases = opened(tmp_path)
+    releases.record([(charge("anna", KEY), drawn("recorded"))])
+
+    def killed(*args: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "record", killed)
+    monkeypatch.setattr(Answers, "forget", lambda *_: None)  # the process is gone
+    with pytest.raises(KeyboardInterrupt):
+        releases.record([(charge("bert", OTHER), drawn("never sent"))])
+    monkeypatch.undo()
+    again = Answers(tmp_path / "answers.db", seconds=100)
+    assert again.find(OTHER) == "never sent"
+    forget_unrecorded(file, again)
+    assert (again.find(KEY), again.find(OTHER)) == ("recorded", None)
+    assert (texts_of(file, "anna"), texts_of(file, "bert")) == (1, 0)
+
+
+def test_one_refused_request_of_a_batch_refuses_no_other(tmp_path: Path) -> None:
+    file, answers, releases = opened(tmp_path)
+    ledger = Ledger(file)
+    ledger.set_limit(Decimal(10), "anna")
+    ledger.close()
+    batch: Sequence[tuple[Charge, Rewriting]] = [
+        (charge("anna"), drawn("1")),
+        (charge("anna", KEY), drawn("2")),
+        (charge("bert", OTHER), drawn("3")),
+    ]
+    refused = releases.record(batch)
+    assert list(refused) == [batch[1][0]]
+    assert isinstance(refused[batch[1][0]], BudgetExceeded)
+    assert (texts_of(file, "anna"), texts_of(file, "bert")) == (1, 1)
+    assert (answers.find(KEY), answers.find(OTHER)) == (None, "3")
+    forget_unrecorded(file, answers)
+    assert answers.find(OTHER) == "3"
+
+
+def test_requests_with_different_person_budgets_are_each_held_to_their_own(tmp_path: Path) -> None:
+    file, _, releases = opened(tmp_path)
+    small, large = charge("anna", budget="5"), charge("bert", budget="50")
+    refused: dict[Charge, DpbartError] = dict(releases.record([(large, drawn("1")), (small, drawn("2"))]))
+    assert list(refused) == [small]
+    assert (texts_of(file, "anna"), texts_of(file, "bert")) == (0, 1)

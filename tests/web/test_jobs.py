@@ -1,0 +1,178 @@
+"""Files as jobs: progress, cancel, resume, download, and what is left on disk."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dpbart.cli import cli
+from dpbart.privacy.facts import Facts
+from dpbart.rewrite.rewriter import Rewriter
+from dpbart.rewrite.settings import Settings
+from dpbart.web.limits import Limits
+from tests.web.running import Client, in_thread
+
+ROWS = b"id,text\n" + b"".join(b"%d,the food was cold %d\n" % (number, number) for number in range(96))
+
+
+def test_a_file_is_rewritten_and_its_card_verifies(client: Client, tmp_path: Path) -> None:
+    job = client.upload("Notes.CSV", ROWS[:200].rpartition(b"\n")[0] + b"\n").json
+    assert job["name"] == "Notes.CSV"
+    done = client.wait_for(job["id"], "done")
+    assert done["done"] == done["rows"] > 3
+    assert done["guarantee"]["words"] == "(epsilon 10, delta 0)"
+    assert done["notices"][0].startswith("The model mini-code reads")
+    result = client.get(done["result"])
+    assert result.headers["content-disposition"] == "attachment; filename*=UTF-8''Notes.private.csv"
+    (tmp_path / "out.csv").write_bytes(result.body)
+    (tmp_path / "out.csv.card.json").write_bytes(client.get(done["card"]).body)
+    verify = ["card", "verify", str(tmp_path / "out.csv.card.json"), "--output", str(tmp_path / "out.csv")]
+    verified = CliRunner().invoke(cli, verify)
+    assert verified.exit_code == 0, verified.output
+    page = client.get(f"/v1/jobs/{job['id']}/card.html")
+    assert page.headers["content-type"].startswith("text/html")
+    assert client.get(f"/v1/jobs/{job['id']}/card.txt").status == 200
+    assert client.get(f"/v1/jobs/{job['id']}/card.exe").status == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"),
+    [
+        ("a.csv", b"id,txt\n1,hello\n", {"epsilon": 10}, "has no column 'text'"),
+        ("a.xlsx", b"not a sheet", {"epsilon": 10}, "upload"),
+        ("a.csv", b"", {"epsilon": 10}, ""),
+    ],
+)
+def test_a_wrong_file_fails_with_a_reason(
+    client: Client, name: str, content: bytes, options: object, words: str
+) -> None:
+    failed = client.wait_for(client.upload(name, content, options).json["id"], "failed")
+    assert failed["problem"]["status"] == 422
+    assert words in failed["problem"]["detail"] or "input" in failed["problem"]["detail"]
+    assert failed["result"] is None
+    assert client.get(f"/v1/jobs/{failed['id']}/result").status == 409
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("a.exe", {"epsilon": 10}, "must be one of .csv"),
+        ("a", {"epsilon": 10}, "must be one of .csv"),
+        ("a.csv", {"epsilon": -1}, "epsilon must be greater than 0"),
+        ("a.csv", {}, "epsilon"),
+        ("a.csv", {"epsilon": 10, "labels": "drop"}, "a label column needs a policy"),
+        ("a.csv", {"epsilon": 10, "model": "/etc"}, "no model named"),
+        ("a.csv", {"epsilon": 10, "ledger": "/tmp/l.db"}, "and has 1 more"),
+    ],
+)
+def test_wrong_options_are_refused_at_once_and_leave_nothing(
+    client: Client, name: str, options: object, words: str
+) -> None:
+    before = client.get("/v1/jobs").json
+    refused = client.upload(name, b"text\nhello\n", options)
+    assert refused.status == 422
+    assert words in refused.json["detail"]
+    assert client.get("/v1/jobs").json == before
+
+
+def test_what_is_not_a_form_is_refused(client: Client) -> None:
+    assert client.post("/v1/jobs", {"epsilon": 10}).status == 415
+    broken = client.send("POST", "/v1/jobs", b"nonsense", {"Content-Type": "multipart/form-data; boundary=x"})
+    assert broken.status in (400, 422)
+
+
+def test_the_same_key_creates_one_job(client: Client) -> None:
+    key = {"Idempotency-Key": "a-key-for-one-upload"}
+    first, again = (client.upload("a.csv", b"text\nhello\n", headers=key) for _ in range(2))
+    assert first.json["id"] == again.json["id"]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert client.upload("b.csv", b"text\nhello\n", headers=key).json["type"] == "urn:dpbart:idempotency-key-reused"
+
+
+class Slow:
+    """Loads the real rewriter, and holds each batch until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Semaphore(0)
+
+    def load(self, settings: Settings) -> Rewriter:
+        real, go = Rewriter.of(settings), self.go
+
+        class Held(Rewriter):
+            def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
+                go.acquire(timeout=20)
+                return super()._rewrite_batch(texts)
+
+        return Held(real.model, real.channel, real.batch_size, real.entropy)
+
+
+def test_a_job_shows_progress_is_cancelled_and_resumes(tmp_path: Path) -> None:
+    slow = Slow()
+    with in_thread(tmp_path / "state", load=slow.load, ledger=tmp_path / "l.db") as client:
+        job = client.upload("a.csv", ROWS, {"epsilon": 10, "id_column": "id"}).json["id"]
+        client.wait_for(job, "running")
+        other = client.upload("b.csv", ROWS, {"epsilon": 10, "id_column": "id"}).json["id"]
+        assert client.get(f"/v1/jobs/{other}").json["status"] == "waiting"
+        assert client.post(f"/v1/jobs/{other}/cancel").json["status"] == "cancelled"
+        assert client.send("DELETE", f"/v1/jobs/{other}").status == 204
+        assert client.get(f"/v1/jobs/{other}").status == 404
+        slow.go.release()
+        while client.get(f"/v1/jobs/{job}").json["done"] != 32:
+            time.sleep(0.05)
+        assert client.get(f"/v1/jobs/{job}").json["rows"] == 96
+        assert client.post(f"/v1/jobs/{job}/resume").status == 409
+        assert client.send("DELETE", f"/v1/jobs/{job}").status == 409
+        client.post(f"/v1/jobs/{job}/cancel")
+        slow.go.release()
+        assert client.wait_for(job, "cancelled")["result"] is None
+        assert client.post(f"/v1/jobs/{job}/resume").status == 202
+        slow.go.release(10)
+        done = client.wait_for(job, "done")
+        assert len(client.get(done["result"]).body.splitlines()) == 97
+        told = client.get("/v1/ledger").json
+        assert (told["people"], told["texts"]) == (96, 96)
+
+
+def test_the_input_goes_with_the_end_of_the_job_and_the_rest_after_its_time(tmp_path: Path) -> None:
+    limits, state = Limits(downloaded_seconds=1, job_seconds=3600), tmp_path / "state"
+    with in_thread(state, limits=limits) as client:
+        job = client.upload("a.csv", b"text\nhello\n").json["id"]
+        done = client.wait_for(job, "done")
+        assert not list(state.rglob("input*"))
+        assert done["expires"] == pytest.approx(done["ended"] + 3600)
+        client.get(done["result"], Range="bytes=0-1")
+        client.send("HEAD", done["result"])
+        assert client.get(f"/v1/jobs/{job}").json["expires"] == done["expires"], "nobody has downloaded all of it"
+        client.get(done["result"])
+        assert client.get(f"/v1/jobs/{job}").json["expires"] < done["expires"]
+        time.sleep(1.1)
+        client.upload("b.csv", b"text\nhello\n")  # the thread sweeps before each job, and from time to time
+        for _ in range(100):
+            if not (state / "jobs" / job).exists():
+                break
+            time.sleep(0.1)
+        assert not (state / "jobs" / job).exists()
+        assert client.get(f"/v1/jobs/{job}").status == 404
+
+
+def test_a_new_server_takes_up_what_an_old_one_has_left(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with in_thread(state) as client:
+        job = client.upload("a.csv", b"text\nhello\n").json["id"]
+        client.wait_for(job, "done")
+    record = state / "jobs" / job / "job.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "status": "running", "ended": None}))
+    (state / "jobs" / ("0" * 32)).mkdir()  # an upload that was never complete
+    moved = tmp_path / "moved"
+    state.rename(moved)
+    (moved / "lock").unlink()  # held by the first server of this process
+    with in_thread(moved) as client:
+        assert client.wait_for(job, "done")["rows"] == 1
+        assert [each["id"] for each in client.get("/v1/jobs").json["jobs"]] == [job]
+        assert not (moved / "jobs" / ("0" * 32)).exists()

@@ -1,0 +1,103 @@
+"""A server that is killed loses no budget record, charges nothing twice, and continues its jobs."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from dpbart.cli import cli
+from dpbart.privacy.budget.ledger import Ledger
+from tests.web.running import Answer, Client, process, start
+
+REQUESTS, CALLERS = 30, 8
+
+
+def ask(client: Client, number: int) -> Answer | None:
+    """The answer, or None if the server has died."""
+    try:
+        return client.rewrite(f"the food was cold {number}", people=[f"p{number}"], key=f"request-number-{number:06}")
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def texts_by_person(file: Path) -> dict[str, int]:
+    ledger = Ledger(file)
+    try:
+        people = [f"p{number}" for number in range(REQUESTS)]
+        return {person: sum(entry.texts for entry in ledger.entries(person)) for person in people}
+    finally:
+        ledger.close()
+
+
+def ask_until_killed(client: Client, kill: threading.Event) -> Sequence[Answer | None]:
+    answered = threading.Semaphore(0)
+
+    def one(number: int) -> Answer | None:
+        answer = ask(client, number)
+        if answer is not None:
+            answered.release()
+        return answer
+
+    def watch() -> None:
+        for _ in range(REQUESTS // 3):
+            answered.acquire(timeout=60)
+        kill.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    with ThreadPoolExecutor(CALLERS) as callers:
+        return list(callers.map(one, range(REQUESTS)))
+
+
+def test_nothing_is_charged_twice_and_nothing_is_answered_uncharged(tmp_path: Path) -> None:
+    ledger, kill = tmp_path / "l.db", threading.Event()
+    running = start(tmp_path / "state", "--ledger", str(ledger))
+
+    def kill_when_told() -> None:
+        kill.wait(120)
+        running.kill()
+
+    killer = threading.Thread(target=kill_when_told)
+    killer.start()
+    before = ask_until_killed(running.client, kill)
+    killer.join()
+    assert running.running.stderr is not None
+    running.running.stderr.close()
+    charged = texts_by_person(ledger)
+    answered = [number for number, answer in enumerate(before) if answer is not None and answer.status == 200]
+    assert 0 < len(answered) < REQUESTS
+    assert all(charged[f"p{number}"] == 1 for number in answered)
+    with process(tmp_path / "state", "--ledger", str(ledger)) as again:
+        after = [ask(again.client, number) for number in range(REQUESTS)]
+    assert all(answer is not None and answer.status == 200 for answer in after)
+    assert [after[number].body for number in answered] == [before[number].body for number in answered]  # type: ignore[union-attr]
+    assert set(texts_by_person(ledger).values()) == {1}
+
+
+def test_a_job_of_a_killed_server_is_continued(tmp_path: Path) -> None:
+    rows = "id,text\n" + "".join(f"{number},the food was cold\n" for number in range(160))
+    options = {"epsilon": 10, "id_column": "id"}
+    running = start(tmp_path / "state", "--ledger", str(tmp_path / "l.db"))
+    job = running.client.upload("a.csv", rows.encode(), options).json["id"]
+    while running.client.get(f"/v1/jobs/{job}").json["done"] < 32:
+        time.sleep(0.05)
+    running.kill()
+    assert running.running.stderr is not None
+    running.running.stderr.close()
+    with process(tmp_path / "state", "--ledger", str(tmp_path / "l.db")) as again:
+        done = again.client.wait_for(job, "done")
+        assert len(again.client.get(done["result"]).body.splitlines()) == 161
+        told = again.client.get("/v1/ledger").json
+        assert (told["people"], told["texts"]) == (160, 160)
+
+
+def test_a_second_server_does_not_use_the_same_folder(tmp_path: Path) -> None:
+    with process(tmp_path / "state"):
+        refused = CliRunner().invoke(cli, ["serve", "--port", "0", "--state", str(tmp_path / "state")])
+    assert refused.exit_code == 1
+    assert "another server uses the folder" in refused.output
