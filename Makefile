@@ -43,7 +43,7 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/serving.py
 
 # Break the code on purpose and see whether a test notices. All of it takes hours: ARGS='--sample 100' takes a part.
-mutants: $(READY)
+mutants: $(TOOLS)
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 clean:

@@ -1,4 +1,5 @@
-"""Measure speed: noise against decoding, the whole pipeline against bare `generate`, and start-up of the command line.
+"""Measure speed: noise against decoding, the pipeline against bare `generate`, the default model against the paper's
+best one, and start-up of the command line.
 
 Timings are noisy. Each ratio compares two sides measured in turns in one run. Each figure has a target.
 
@@ -77,6 +78,14 @@ def pipeline_against_generate(rewriter: Rewriter) -> bool:
     return report("rate of rewrite / rate of generate", bare / whole, 0.95, at_most=False)
 
 
+def default_against_the_papers(epsilon: float) -> bool:
+    texts = [TEXT] * BATCH * 2
+    papers, default = Rewriter.load("mini-pr-plus", epsilon=500), Rewriter.load(epsilon=epsilon)
+    old, new = in_turns(lambda: papers.rewrite(texts), lambda: default.rewrite(texts))
+    print(f"mini-pr-plus {len(texts) / old:.1f} texts/s, mini-code at {epsilon:g} {len(texts) / new:.1f} texts/s")
+    return report(f"rate of mini-code at {epsilon:g} / of mini-pr-plus", old / new, 1.0, at_most=False)
+
+
 def start_of_the_command_line() -> bool:
     command = [sys.executable, "-m", "dpbart", "--help"]
     taken = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(ROUNDS)]
@@ -89,6 +98,7 @@ def main() -> None:
         noise_against_decoding(Rewriter.load("mini", epsilon=500)),
         # Without noise, both sides write texts of the same length and so do the same work.
         pipeline_against_generate(Rewriter.load("mini", mechanism="none")),
+        *(default_against_the_papers(epsilon) for epsilon in (10, 20, 50, 100)),
     ]
     sys.exit(not all(held))
 

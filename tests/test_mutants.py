@@ -9,7 +9,7 @@ from pathlib import Path
 import dpbart
 from benchmarks.mutants.__main__ import explained
 from benchmarks.mutants.breaks import breaks
-from benchmarks.mutants.rooms import guards, sources
+from benchmarks.mutants.rooms import SLOW, guards, sources
 
 REPOSITORY = Path(__file__).parent.parent
 SOURCE = '''"""Words."""
@@ -50,6 +50,12 @@ def test_every_file_of_the_three_rooms_has_tests_that_guard_it() -> None:
     for file in files:
         assert len(guards(REPOSITORY, file)) > 1, file
     assert sources(Path(dpbart.__file__).parent, under=["channels/co"]) == ["channels/code.py", "channels/columns.py"]
+
+
+def test_every_test_that_is_left_out_exists() -> None:
+    for each in SLOW:
+        file, name = each.split("::")
+        assert f"def {name}(" in (REPOSITORY / file).read_text(encoding="utf-8")
 
 
 BENCH = """

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.mutants.breaks import Mutant
+from benchmarks.mutants.rooms import SLOW
 
 _HEAVY = (
     *("pytest", "hypothesis", "scipy.stats", "mpmath", "pyarrow.parquet", "pandas", "opendp.prelude", "dp_accounting"),
@@ -122,6 +123,7 @@ def _run_tests(folder: Path, tests: list[str]) -> None:
             "no:cacheprovider",
             "-W",
             "ignore::pytest.PytestAssertRewriteWarning",
+            *(f"--deselect={each}" for each in SLOW),
         ]
         code = int(pytest.main([*arguments, *tests]))
     finally:

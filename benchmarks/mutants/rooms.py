@@ -12,6 +12,11 @@ ROOMS = ("privacy", "channels", "rewrite/durable")
 _GUARDS: dict[str, tuple[str, ...]] = {
     "privacy/": ("privacy/test_facts", "privacy/test_mechanisms", "privacy/test_response"),
     "privacy/budget/": ("privacy/test_composition", "privacy/test_ledger*", "cli/test_budget"),
+    "privacy/budget/database": ("privacy/test_ledger*", "cli/test_budget"),
+    "privacy/budget/ids": ("privacy/test_ids",),
+    "privacy/budget/ledger": ("privacy/test_ledger*", "cli/test_budget"),
+    "privacy/budget/schema": ("privacy/test_ledger*", "cli/test_budget"),
+    "privacy/budget/upgrade": ("privacy/test_ledger*",),
     "privacy/calibration": ("privacy/test_edges", "privacy/test_calibration", "privacy/test_composition"),
     "privacy/card/": ("privacy/test_card*",),
     "privacy/clipping": ("privacy/test_edges", "privacy/test_clipping", "privacy/test_mechanisms"),
@@ -40,6 +45,16 @@ _GUARDS: dict[str, tuple[str, ...]] = {
         "rewrite/test_resume",
     ),
 }
+
+# Left out: they take long, or wait for another process, and the other tests of their files notice what they notice.
+SLOW = (
+    "tests/privacy/test_composition.py::test_no_release_is_ever_refunded",
+    "tests/privacy/test_composition.py::test_k_gaussians_equal_one_with_sqrt_k_times_the_sensitivity",
+    "tests/privacy/test_composition.py::test_responses_agree_with_dp_accounting",
+    "tests/privacy/test_ids.py::test_a_normal_form_does_not_change_again",
+    "tests/privacy/test_ledger.py::test_eight_processes_on_one_ledger_do_not_overspend",
+    "tests/privacy/test_ledger.py::test_a_ledger_locked_by_another_process_gives_a_clear_error",
+)
 
 
 def sources(package: Path, *, under: Sequence[str] = ()) -> list[str]:

@@ -71,3 +71,15 @@ def test_a_file_that_is_not_an_index_file_is_refused(tmp_path: Path, held: objec
     torch.save(held, file)
     with pytest.raises(NotPrepared, match="one list of int64 column indices"):
         read_pruned_columns(file)
+
+
+def test_the_first_and_the_last_column_can_be_pruned_or_kept() -> None:
+    assert Columns.without([0, 3], width=4) == Columns(4, (1, 2))
+    assert Columns(1, (0,)) == Columns.all(1)
+    with pytest.raises(BadParameter, match="without repeats or negative numbers"):
+        Columns(4, (-1, 2))
+
+
+def test_a_decoder_gets_floats_of_32_bits() -> None:
+    channel = ColumnsChannel(Columns(4, (1, 2)), ByValue(1.0), Gaussian(10, 1e-5), 3)
+    assert channel.send(np.zeros((2, 3, 4), dtype=np.float32), SystemEntropy()).values.dtype == np.float32

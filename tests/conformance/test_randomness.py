@@ -191,7 +191,7 @@ def test_each_budget_and_mechanism_changes_the_noise_as_it_says() -> None:
 def test_each_budget_changes_how_many_codes_are_kept(epsilon: float) -> None:
     texts = 3000
     rewriter = watched_rewriter("code", epsilon=epsilon)
-    (code,) = watched_rewriter("code").model.encode(TEXT)
+    ((code,),) = watched_rewriter("code").model.encode(TEXT)
     rewriter.rewrite(TEXT * texts)
     kept = Counter(each for private in received(rewriter) for each in private.values)[code] / texts
     stated = math.exp(epsilon) / (math.exp(epsilon) + (1 << BITS) - 1)

@@ -58,6 +58,7 @@ def test_the_same_text_twice_is_paid_twice_and_drawn_twice(kind: str, notes: Pat
     notes.write_text("who,text\nanna,the same text\nanna,the same text\n")
     card = run(request_for(notes, "out.csv"), watched_rewriter(kind))
     assert card.person.most_texts == 2
+    assert card.person.guarantee is not None
     assert card.person.guarantee.epsilon > 12  # for 10 twice; the exact sum is a little below 20
     with pytest.raises(BudgetExceeded):
         run(request_for(notes, "more.csv", person_budget=12), watched_rewriter(kind))

@@ -35,12 +35,12 @@ class Watched:
     line = LINE
     recipe = f"model:{LINE.identity}"
 
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32] | list[int]:
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32] | list[list[int]]:
         """Codes, or latents (batch, positions, width) beyond the clip's bound: another text, another value."""
         self.read_texts += texts
         digests = [hashlib.shake_256(text.encode("utf-8", "replace")).digest(POSITIONS * WIDTH) for text in texts]
         if self.code:
-            return [int.from_bytes(digest, "big") % (1 << BITS) for digest in digests]
+            return [[int.from_bytes(digest, "big") % (1 << BITS)] for digest in digests]
         rows = np.frombuffer(b"".join(digests), np.uint8).reshape(len(texts), POSITIONS, WIDTH)
         return ((rows / 128 - 1) * 2 * BOUND).astype(np.float32)
 

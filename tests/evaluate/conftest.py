@@ -43,8 +43,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts_drawn: list[str] = []
     real = Rewriter.rewrite
 
-    def watch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        done = real(self, texts)
+    def watch(self: Rewriter, texts: Sequence[str], *, row: int | None = None) -> Rewriting:
+        done = real(self, texts, row=row)
         texts_drawn.extend(texts)
         return done
 

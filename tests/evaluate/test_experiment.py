@@ -52,7 +52,7 @@ def test_a_code_model_runs_next_to_the_others(tiny: Bundle, tiny_code: Bundle, t
     assert (code.mechanism, code.epsilon, code.delta, code.beams) == ("response", 10, 0, None)
     assert None not in (code.bleu, code.f1_mean, code.valid_f1)
     cards = [file.read_text() for file in (tmp_path / "out" / "rewritten").glob("*.card.json")]
-    assert sum("from a gist alone 3 samples" in card for card in cards) == 1  # the model's own, not the plan's beams
+    assert sum("the best of 3 sampled endings" in card for card in cards) == 1  # the model's own, not the plan's beams
 
 
 def test_results_are_written_as_parquet_and_csv(plan: Plan, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_control_has_other_labels_in_both_parts(plan: Plan, tmp_path: Path, 
 def test_what_is_kept_is_measured_on_the_train_texts_as_the_model_reads_them(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def copy(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+    def copy(self: Rewriter, texts: Sequence[str], *, row: int | None = None) -> Rewriting:
         return Rewriting(tuple(self.model.read(texts)), self.facts, "")
 
     monkeypatch.setattr(Rewriter, "rewrite", copy)

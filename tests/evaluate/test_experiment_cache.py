@@ -46,10 +46,10 @@ def test_no_text_is_drawn_twice_when_a_stopped_rewriting_continues(
 ) -> None:
     watched = Rewriter.rewrite
 
-    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
+    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str], *, row: int | None = None) -> Rewriting:
         if len(drawn) == plan.batch_size:
             stop()
-        return watched(self, texts)
+        return watched(self, texts, row=row)
 
     with monkeypatch.context() as patch:
         patch.setattr(Rewriter, "rewrite", stop_in_the_second_batch)
@@ -71,8 +71,8 @@ def test_a_stopped_rewriting_with_other_settings_starts_over(
     """The batch size changes no text, so it is not part of a cell's recipe; but a run must keep it."""
     watched = Rewriter.rewrite
 
-    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str]) -> Rewriting:
-        return watched(self, texts) if not drawn else end_at_once()
+    def stop_in_the_second_batch(self: Rewriter, texts: Sequence[str], *, row: int | None = None) -> Rewriting:
+        return watched(self, texts, row=row) if not drawn else end_at_once()
 
     with monkeypatch.context() as patch:
         patch.setattr(commit, "PART_ROWS", 1)

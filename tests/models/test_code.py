@@ -20,7 +20,8 @@ from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
 from dpbart.models.code.book import Book
-from dpbart.models.code.model import CodeModel
+from dpbart.models.code.model import CodeModel, Networks
+from dpbart.models.code.offensive import is_offensive
 from dpbart.models.code.sentence import SentenceEncoder
 from dpbart.models.code.tree import unit
 from dpbart.models.code.wording import SCALE, TextCoder, TextReader, to_edges, to_frequencies
@@ -83,10 +84,15 @@ def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> 
     assert all(isinstance(text, str) for text in texts)
 
 
-@pytest.mark.parametrize(("bits", "gist_bits"), [(8, 8), (40, 8)])
+@pytest.mark.parametrize(
+    ("bits", "gist_bits", "calls"),
+    [(8, 8, 1), (40, 8, 2 + 12), (25, 8, 2 + 12 + 12 + 2)],
+    ids=["book", "wording", "both"],
+)
 def test_texts_of_every_length_take_the_same_shapes_and_steps(
-    tiny_code: Bundle, bits: int, gist_bits: int, monkeypatch: pytest.MonkeyPatch
+    tiny_code: Bundle, bits: int, gist_bits: int, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where a code may name a text of the book, what the wording says is read too, and the two are compared."""
     model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
     shapes: list[tuple[str, tuple[int, ...]]] = []
     windows, step = SentenceEncoder.read_windows, Writer.step
@@ -110,7 +116,7 @@ def test_texts_of_every_length_take_the_same_shapes_and_steps(
         seen.append(list(shapes))
     assert all(each == seen[0] for each in seen)
     assert seen[0][0] == ("windows", (32, 16))  # 512 tokens, always
-    assert len(seen[0]) == (1 if bits == gist_bits else 2 + 12)
+    assert len(seen[0]) == calls
 
 
 def test_unusual_texts_spend_the_same(tiny_code: Bundle) -> None:
@@ -139,6 +145,71 @@ def test_texts_of_equal_code_come_out_equally_often(tiny_code: Bundle) -> None:
     assert channel.send([first], ReplaySeed(3)).values == channel.send([same], ReplaySeed(3)).values
 
 
+def test_a_code_of_few_bits_may_name_a_text_of_the_book(tiny_code: Bundle) -> None:
+    """Both kinds of codes occur, each text gets the one that comes out nearer, and the decoder tells them apart."""
+    model, channel = load(tiny_code, bits=25, gist_bits=4)
+    steps, book, texts = model.encoder.steps, model.encoder.book, made_up_texts()[:60]
+    assert (steps.string_bits, steps.wording_bits) == (24, 20)
+    codes = [code for (code,) in model.encode(texts)]
+    places = [steps.place_in_book(code) for code in codes]
+    assert {place is None for place in places} == {True, False}
+    written = model.decode(channel.send([(code,) for code in codes], SystemEntropy()))
+    for place, text in zip(places, written, strict=True):
+        if place is not None:
+            assert text == model.decoder._texts([book.row(place)[:12]])[0]
+    assert [steps.place_in_book(steps.of_the_book(place)) for place in (0, 77, 511)] == [0, 77, 511]
+    longer, _ = load(tiny_code, bits=31, gist_bits=4)  # more bits than `choice`: wording alone
+    assert longer.encoder.steps.wording_bits == 27
+    assert all(longer.encoder.steps.place_in_book(code) is None for (code,) in longer.encode(texts))
+
+
+def test_each_text_gets_the_kind_of_code_that_comes_out_nearer(tiny_code: Bundle) -> None:
+    model, _ = load(tiny_code, bits=25, gist_bits=4)
+    encoder, texts = model.encoder, made_up_texts()[:24]
+    steps, writing, book = encoder.steps, encoder.writing, encoder.book
+    vectors = encoder.vectors(encoder.tokens(texts))
+    never = replace(steps, settings=replace(steps.settings, margin=3.0))  # no two cosines are so far apart
+    worded = [code for (code,) in replace(encoder, writing=replace(writing, steps=never)).encode(texts)]
+    assert all(steps.place_in_book(code) is None for code in worded)
+    nearest = (vectors @ book._vectors.T).argmax(1).tolist()
+    for first in range(0, 24, 4):  # a batch
+        part = slice(first, first + 4)
+        wordings = [code & ((1 << steps.wording_bits) - 1) for code in worded[part]]
+        rows, _ = writing.read(wordings, np.array([code >> steps.wording_bits for code in worded[part]]))
+        by_wording = writing.nearness(rows, vectors[part])
+        by_book = writing.nearness([book.row(place) for place in nearest[part]], vectors[part])
+        expected = [
+            steps.of_the_book(place) if gain > 0.1 else code  # the margin of this model
+            for place, code, gain in zip(nearest[part], worded[part], by_book - by_wording, strict=True)
+        ]
+        assert [code for (code,) in encoder.encode(texts[part])] == expected
+
+
+@pytest.mark.parametrize(("bits", "gist_bits"), [(9, 9), (25, 8)])
+def test_a_text_of_the_book_is_no_longer_than_asked(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
+    channel = CodeChannel(size_of(bits, gist_bits), NonPrivate())
+    model = CODE.load(tiny_code, channel, length=3, beams=None, entropy=SystemEntropy())
+    book, steps = model.encoder.book, model.encoder.steps
+    codes = [place if bits == gist_bits else steps.of_the_book(place) for place in (0, 77, 511)]
+    rows = [book.row(place) for place in (0, 77, 511)]
+    assert min(map(len, rows)) > 3
+    assert decode(model, channel, codes) == model.decoder._texts([row[:3] for row in rows])
+
+
+@pytest.mark.parametrize(("bits", "named"), [(9, False), (10, True), (30, True), (31, False)])
+def test_a_code_names_a_text_if_it_has_more_bits_than_the_book_and_few_enough(
+    tiny_code: Bundle, bits: int, named: bool
+) -> None:
+    """The book has 9 bits, and `choice` is 30."""
+    model, _ = load(tiny_code, bits=bits, gist_bits=4)
+    steps = model.encoder.steps
+    assert (steps.may_name_a_text, steps.wording_bits) == (named, bits - 4 - named)
+    every = [steps.of_the_book(place) for place in range(1 << BOOK_BITS)] if named else []
+    assert [steps.place_in_book(code) for code in every] == list(range(len(every)))
+    assert all(code < 1 << bits for code in every)
+    assert {steps.place_in_book(code) for code in (0, (1 << bits - 1) - 1)} == {None}
+
+
 def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
     random = np.random.default_rng(2)
     vectors = unit(random.normal(size=(64, 8)).astype(np.float32))
@@ -149,8 +220,32 @@ def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
     nothing = book.nearest(np.zeros((1, 8), np.float32), 16)  # an empty text
     assert len(set(nothing[0].tolist())) == 16
     assert [book.row(place) for place in (0, 63)] == [[5, 5], [5, 5]]
+
+
+def test_the_book_gives_the_nearest_text_first_however_many_are_looked_up() -> None:
+    random = np.random.default_rng(3)
+    book = Book.of([[5]] * 1024, unit(random.normal(size=(1024, 8)).astype(np.float32)))
+    asked = unit(random.normal(size=(600, 8)).astype(np.float32))  # more than are compared at once
+    near = asked @ book._vectors.T
+    found = book.nearest(asked, 512)  # half of the book, as for a code of 1 bit
+    assert found.shape == (600, 512)
+    assert all(len(set(row)) == 512 for row in found.tolist())
+    np.testing.assert_allclose(np.take_along_axis(near, found, 1), -np.sort(-near, axis=1)[:, :512], atol=1e-6)
+
+
+def test_a_book_that_is_not_whole_is_refused() -> None:
+    vectors, rows = np.zeros((64, 8), np.float32), [[5, 6]] * 64
+    book = Book.of(rows, vectors)
+    assert (book.bits, Book.of([[5]], vectors[:1]).bits) == (6, 0)
     with pytest.raises(ValueError, match="power of two, got 63"):
-        Book.of([[5]] * 63, vectors[:63])
+        Book.of(rows[:63], vectors[:63])
+    for parts in (
+        {"coarse": book.coarse[:63]},
+        {"tokens": book.tokens[:-1]},
+        {"tokens": book.tokens[:0], "ends": book.ends[:0], "coarse": book.coarse[:0]},
+    ):
+        with pytest.raises(ValueError, match="with a vector each"):
+            replace(book, **parts)
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
@@ -196,6 +291,23 @@ def test_what_does_not_fit_is_refused(tiny_code: Bundle, tmp_path: Path) -> None
         CODE.table(without)
 
 
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (CodeSize(8, 8, 4), r"the book of '.+' has 2\^9 texts. It does not fit its table"),
+        (CodeSize(20, 9), "the tree of '.+' has no gist of 9 bits. It does not fit its table"),
+    ],
+    ids=["book", "tree"],
+)
+def test_a_size_that_the_book_or_the_tree_does_not_have_is_refused(
+    tiny_code: Bundle, size: CodeSize, message: str
+) -> None:
+    """Sets that do not fill the book would leave values that no text can mean, and texts that no value stands for."""
+    channel = CodeChannel(size, NonPrivate())
+    with pytest.raises(NotPrepared, match=message):
+        CODE.load(tiny_code, channel, length=12, beams=None, entropy=SystemEntropy())
+
+
 @pytest.mark.parametrize("missing", ["tree.leaves", "book.ends", "writer.order", "sentence.embed.weight"])
 def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     from safetensors.torch import load_file, save_file
@@ -207,6 +319,14 @@ def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(NotPrepared, match="cannot be loaded"):
         Rewriter.load(str(tmp_path), epsilon=10)
+
+
+def test_every_text_of_the_shipped_book_is_fit_to_be_shown() -> None:
+    parts = Networks.load(Bundle.find("mini-code").folder)
+    texts = parts.tokenizer.decode_batch([parts.book.row(place) for place in range(1 << parts.book.bits)])
+    assert len(texts) == 1 << 15
+    assert not [text for text in texts if is_offensive(text)]
+    assert min(len(parts.book.row(place)) for place in range(1 << parts.book.bits)) >= 1
 
 
 def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> None:

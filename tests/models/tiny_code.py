@@ -42,7 +42,7 @@ def tiny_networks(tokenizer_file: Path) -> Networks:
 
 def make_tiny_code(tokenizer_file: Path, out: Path) -> Bundle:
     """A complete model directory."""
-    settings = {"batch": 4, "endings": 3, "top_k": 20, "sentences": 4, "whole": 20}
+    settings = {"batch": 4, "endings": 3, "top_k": 20, "sentences": 4, "whole": 20, "choice": 30, "margin": 0.1}
     code = {"table": TABLE, "book_bits": BOOK_BITS, "settings": settings}
     facts = ModelFacts(variant="code", length=12, width=16, code=code, corpora=({"name": "made up"},))
     return save_code(tiny_networks(tokenizer_file), facts, out)

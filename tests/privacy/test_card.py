@@ -59,7 +59,7 @@ def test_every_card_follows_the_schema(tiny: Bundle, tmp_path: Path, args: tuple
     jsonschema.validate(json.loads(card.read_text()), schema)
     page, private = card.with_suffix(".html").read_text(), json.loads(card.read_text())["private"]
     assert private is not ({"--replay-seed", "none"} & set(args) != set())
-    for marked in (r"<title>.*NOT PRIVATE.*</title>", r"<h1>.*NOT PRIVATE.*</h1>", r'class="here"[^>]*>not private<'):
+    for marked in (r"<title>.*NOT PRIVATE.*</title>", r"<h1>.*NOT PRIVATE.*</h1>", r'class="here"[^>]*>none<'):
         assert bool(re.search(marked, page)) is not private
     assert ("NOT PRIVATE" in page) is ("NOT PRIVATE" in card.with_suffix(".txt").read_text()) is not private
     assert "<b>x</b>" not in page

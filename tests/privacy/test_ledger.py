@@ -275,8 +275,9 @@ def test_a_person_may_have_their_own_delta(ledger: Ledger) -> None:
     ledger.set_limit(Decimal(9), "anna")
     ledger.set_limit(None, "anna")
     assert ledger.limit("anna") == Limit(Decimal(7), Decimal("1e-9"))
-    summary = ledger.summary()
-    assert summary.most == ("anna", anna)
+    assert ledger.summary().most == ("anna", anna)
+    ledger.set_delta(Decimal("1e-12"), "ben")  # who has the same releases
+    assert ledger.summary().most == ("ben", ledger.spent("ben"))
 
 
 ATTEMPTS, PROCESSES, PEOPLE = 1000, 8, 20

@@ -172,14 +172,17 @@ def test_every_value_uses_the_same_number_of_words() -> None:
     assert asked == [[7, 7, 7]] * 3
 
 
-@pytest.mark.parametrize(("epsilon", "bits"), [(0.5, 1), (4.0, 5), (10.0, 11), (50.0, 66), (100.0, 138), (200.0, 280)])
+@pytest.mark.parametrize(
+    ("epsilon", "bits"),
+    [(0.5, 1), (4.0, 5), (10.0, 11), (50.0, 66), (100.0, 138), (200.0, 280), (0.01, 1024), (700.0, 1024), (1e5, 1)],
+)
 def test_the_facts_match_the_theory(epsilon: float, bits: int) -> None:
     response, facts = Response(epsilon, 1 << bits), Response(epsilon, 1 << bits).facts
     with mpmath.workdps(200):
         weight = mpmath.exp(epsilon) + 2**bits - 1
         kept, other = mpmath.exp(epsilon) / weight, 1 / weight
         passing = bits + kept * mpmath.log(kept, 2) + (1 - kept) * mpmath.log(other, 2)
-    assert response.kept == pytest.approx(float(kept), rel=1e-12)
+    assert response.kept == pytest.approx(float(kept), rel=1e-12, abs=0)
     assert facts.bits == pytest.approx(float(passing), rel=1e-9)
     assert facts.right_of_two == pytest.approx(float(kept + (1 - kept - other) / 2), rel=1e-12)
     assert (facts.guarantee.epsilon, facts.guarantee.delta) == (epsilon, 0.0)
@@ -208,3 +211,26 @@ def test_a_code_of_an_impossible_size_is_refused(bits: float) -> None:
 def test_bad_parameters_are_refused(epsilon: float, options: int, message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         Response(epsilon, options)
+
+
+@pytest.mark.parametrize("near", [0, -1])
+def test_a_set_of_no_value_is_no_code(near: int) -> None:
+    with pytest.raises(BadParameter, match=f"near must be at least 1, got {near}"):
+        Response(1.0, 2, near)
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (2, 3), (1, 2), (4, 2)])
+def test_all_texts_of_a_run_have_sets_of_one_size(sizes: tuple[int, int]) -> None:
+    """A text with a larger set than another would have each of its values more seldom: the ratio would change."""
+    meant = [tuple(range(size)) for size in sizes]
+    for near in {1, 2, *sizes}:
+        with pytest.raises(BadParameter, match=f"no value, or {near} different ones"):
+            Response(1.5, 8, near).privatize(meant, SystemEntropy())
+
+
+def test_the_size_of_a_set_on_a_card_is_recomputed() -> None:
+    facts = Response(10.0, 1 << 8, near=4).facts
+    assert facts.figures == {"options_log2": 8.0, "kept": Response(10.0, 256).kept, "near": 4}
+    assert facts.recipe == "mech:response|eps:10|delta:0|bits:8|near:4"
+    assert Response.recomputed({"options_log2": 8.0, "near": 4}, facts.guarantee) == facts
+    assert "near" not in Response(10.0, 256).facts.figures

@@ -221,10 +221,11 @@ def two_digits_up(value: float) -> str:
 
 @pytest.mark.parametrize("people", [1_000, 10_000, 100_000, 1_000_000])
 def test_the_table_of_the_page_is_what_the_bounds_give(people: int) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "shuffling.md").read_text()
-    for mechanism, bits in (("response", (3, 4, 6, 8, 10)), ("any other", (None,) * 5)):
+    page, readme = ((Path(__file__).parents[2] / name).read_text() for name in ("docs/shuffling.md", "README.md"))
+    for mechanism, bits in (("response", (3, 5, 7, 9, 11)), ("any other", (None,) * 5)):
         cells = [
             two_digits_up(epsilon(local, people=people, options=None if b is None else 1 << b))
             for local, b in zip((2.0, 4.0, 6.0, 8.0, 10.0), bits, strict=True)
         ]
         assert f"| {people:,} | {mechanism} | {' | '.join(cells)} |" in page
+        assert mechanism != "response" or f"| {people:,} | {' | '.join(cells)} |" in readme

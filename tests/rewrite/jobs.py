@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from dpbart import Card, Rewriter
 from dpbart.rewrite.engines.inline import Inline
@@ -25,3 +27,8 @@ def run(request: Request, rewriter: Rewriter) -> Card:
 def marked(texts: Sequence[str]) -> list[str]:
     """The texts, each with a unique mark."""
     return [f"{text} {secrets.token_hex(8)}" for text in texts]
+
+
+def shuffle_request(folder: Path, ending: str = ".csv", **changed: Any) -> Request:
+    """A request to shuffle in.csv in a folder."""
+    return Request(folder / "in.csv", folder / f"out{ending}", **{"shuffle": True, **changed})

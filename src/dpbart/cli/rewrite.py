@@ -59,6 +59,14 @@ from dpbart.cli.options import address_option, dialect_options, engine_option, w
     type=click.Path(path_type=Path),
     help="SQLite file that records what each person has spent; created if missing.",
 )
+@click.option(
+    "--shuffle", is_flag=True, help="Write the rows in random order, with the texts and randomised labels alone."
+)
+@click.option(
+    "--central-epsilon",
+    type=float,
+    help="With --shuffle, instead of --epsilon: the epsilon for those who see only the output.",
+)
 @click.option("--length", type=int, help="Tokens to read and write per text; by default the model's own length.")
 @click.option("--beams", type=int, help="Width of the decoder's search; by default the model's own.")
 @click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per batch.")
@@ -91,6 +99,8 @@ def rewrite(
     missing_person: str,
     person_budget: float | None,
     ledger: Path | None,
+    shuffle: bool,
+    central_epsilon: float | None,
     length: int | None,
     beams: int | None,
     batch_size: int,
@@ -117,6 +127,7 @@ def rewrite(
         dpbart rewrite reviews.csv private.csv --epsilon 50 --labels public --label-column stars
         dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
         dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
+        dpbart rewrite notes.csv private.csv --shuffle --central-epsilon 1 --person-column patient --join-documents
         dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 500 --text-column note.text
         cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
@@ -144,6 +155,8 @@ def rewrite(
         person_budget=person_budget,
         ledger=ledger,
         dialect=Dialect(delimiter, encoding, format, document),
+        shuffle=shuffle,
+        central_epsilon=central_epsilon,
     )
     if request.reading is not None:
         click.echo(f"{source} is read as {request.reading}.", err=True)
@@ -151,5 +164,7 @@ def rewrite(
     tell = partial(click.echo, err=True)
     done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
     click.echo(f"{done.rows:,} texts rewritten, each under {done.guarantee}.", err=True)
+    if done.shuffled is not None:
+        click.echo(f"Shuffled: {done.shuffled.guarantee} for those who see only the output.", err=True)
     if request.card_file is not None:
         click.echo(f"Privacy card: {request.card_file}", err=True)

@@ -81,6 +81,9 @@ class LatentFamily:
         public = SideInformation.of(noise, clip, columns, length=length) if bundle.facts.told else None
         return ColumnsChannel(columns, clip, noise, self.positions(length), public)
 
+    def options(self, bundle: Bundle) -> None:
+        """A text does not become a code."""
+
     def summary(self, bundle: Bundle) -> str:
         """Length, clip and columns."""
         facts, clip = bundle.facts, bundle.facts.clip

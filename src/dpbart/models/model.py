@@ -13,6 +13,7 @@ from dpbart.channels.channel import Channel
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy
+from dpbart.privacy.shuffling.steps import Steps
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
@@ -68,6 +69,9 @@ class Family(Protocol):
 
     def summary(self, bundle: Bundle) -> str:
         """One line about a model, for a list of models."""
+
+    def options(self, bundle: Bundle) -> Steps | None:
+        """How many codes a text may become at each epsilon; None if it does not become a code."""
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
         """Tokens of a text that are read, where so many are written at most."""

@@ -36,6 +36,7 @@ class Facts:
         right_of_two: how often an attacker picks the right one of two equally likely texts, at most (0.5 is chance).
         event: what one text spends.
         recipe: everything in one line, such as "mech:gaussian|eps:250|delta:1e-05|clip:value:0.1".
+        options: k, if all of a release is one k-ary randomised response; None for any other mechanism.
     """
 
     guarantee: Guarantee
@@ -49,6 +50,7 @@ class Facts:
     right_of_two: float
     event: Event
     recipe: str
+    options: int | None = None
 
     def replayed(self) -> Facts:
         """The same channel with randomness from a seed, which anybody who has the seed can undo."""

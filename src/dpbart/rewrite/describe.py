@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
 from dpbart.privacy.budget.ledger import utc_now
-from dpbart.privacy.card.card import UNIT, Card, RunFacts
+from dpbart.privacy.card import shuffled
+from dpbart.privacy.card.card import NOT_COVERED, TRUST_MODEL, UNIT, Card, RunFacts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.rewrite.free_text import free_text_columns
 
@@ -29,7 +31,8 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         person=job.account.facts(rows=rows),
         facts=job.described.facts,
         model=job.described.model,
-        run=run,
+        # How long a run takes depends on its texts, and no guarantee covers that.
+        run=run if job.shuffling is None else replace(run, seconds=None, rows_per_second=None),
         rows=rows,
         labels="no label column named" if labels is None else labels.words,
         label_epsilon=0.0 if labels is None else labels.epsilon,
@@ -41,6 +44,9 @@ def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
         made=utc_now(),
         unit=JOINED_UNIT if job.request.join_documents else UNIT,
         free_text_columns=free_text(job),
+        shuffled=job.shuffling,
+        trust_model=TRUST_MODEL if job.shuffling is None else shuffled.TRUST_MODEL,
+        not_covered=NOT_COVERED if job.shuffling is None else shuffled.NOT_COVERED,
     )
 
 
@@ -92,6 +98,7 @@ def run_settings(job: Job) -> RunSettings:
         "decoding": described.model.decoding,
         "batch size": described.batch_size,
         "version": __version__,
+        **({"shuffle": True} if request.shuffle else {}),
     }
 
 

@@ -15,14 +15,16 @@ from dpbart.privacy.card.card import Card, RunFacts
 from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.privacy.sampling import ReplaySeed
+from dpbart.privacy.shuffling.release import ShuffledRelease
 from dpbart.progress import progress
+from dpbart.rewrite import shuffle
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import check_card, describe, run_facts, run_settings
 from dpbart.rewrite.durable.claim import claim
 from dpbart.rewrite.durable.commit import Releases
 from dpbart.rewrite.durable.results import check_card_place, clear_half_written, remove_old_output
 from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop
+from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop, how_to_resume
 from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfinished, open_run, stamp_of
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
@@ -56,6 +58,7 @@ class Job:
     seen: Stamp | None  # the stamp of the input when it was checked
     visitors: Sequence[Visitor] = ()  # refuse rows; they have seen the whole input, unless it is standard input
     resuming: bool = False  # whether there is a run to resume
+    shuffling: ShuffledRelease | None = None  # what the shuffled output promises; None if it is not shuffled
 
     def run(self, engine: Engine) -> Card:
         """Rewrite every row, in order. The complete output appears at the end, after its card.
@@ -133,7 +136,7 @@ class Job:
                 if once or not kept:
                     unfinished.remove()
                 if (once or kept) and isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-                    raise Stopped(_how_to_resume(saved, self.rows, self.request)) from None
+                    raise Stopped(how_to_resume(saved, self.rows, self.request.source)) from None
                 raise
             account.finish()
             unfinished.remove()
@@ -156,7 +159,7 @@ class Job:
                 bar.advance(len(batch))
                 if stop():
                     releases.save(recipe=recipe)
-                    raise Stopped(_how_to_resume(unfinished.saved.rows, self.rows, self.request))
+                    raise Stopped(how_to_resume(unfinished.saved.rows, self.rows, self.request.source))
             releases.save(recipe=recipe)
 
     def _checked(self, rewriting: Rewriting) -> Sequence[str]:
@@ -178,14 +181,11 @@ class Job:
             yield batch
 
     def _write_output(self, unfinished: UnfinishedRun, engine: str, rewritten: int, seconds: float) -> Card:
-        """Write all rows of the input, with the new texts in place of the old ones."""
         unfinished.check_input()
-        new, labels = unfinished.saved.read(), self.request.policy
+        rows = shuffle.shuffled_batches(self, unfinished) if self.request.shuffle else self._released(unfinished)
         with self.output as writer:
-            for batch in self._source().batches(_WRITTEN_AT_ONCE):
-                texts, new_labels = zip(*islice(new, len(batch)), strict=True)
-                released = batch.with_texts(texts)
-                writer.write(released if labels is None else labels.with_labels(released, new_labels, self.table))
+            for released in rows:
+                writer.write(released)
             unfinished.check_input(again=True)
             run = run_facts(
                 rewritten=rewritten,
@@ -196,6 +196,14 @@ class Job:
                 refused=unfinished.refused,
             )
             return self._finished(rows=unfinished.saved.rows, recipe=unfinished.saved.recipe, run=run)
+
+    def _released(self, unfinished: UnfinishedRun) -> Iterator[Batch]:
+        """All rows of the input, with the new texts in place of the old ones."""
+        new, labels = unfinished.saved.read(), self.request.policy
+        for batch in self._source().batches(_WRITTEN_AT_ONCE):
+            texts, new_labels = zip(*islice(new, len(batch)), strict=True)
+            released = batch.with_texts(texts)
+            yield released if labels is None else labels.with_labels(released, new_labels, self.table)
 
     def _finished(self, *, rows: int, recipe: str, run: RunFacts) -> Card:
         if rows == 0:
@@ -252,6 +260,7 @@ def rewrite_file(
     choose_engine(
         engine, settings, workers=workers or 1, address=address
     )  # refuse bad arguments before reading the input
+    settings = shuffle.with_local_epsilon(request, settings)
     job = plan(request, settings.described)
     if tell is not None:
         for line in notices(job):
@@ -276,8 +285,9 @@ def plan(request: Request, described: Described) -> Job:
     # An output or card at the path of an unfinished run was written by that run, so it may be replaced.
     replaceable = request.overwrite or resuming
     check_card_place(request, overwrite=replaceable)
-    columns = _columns(request, table)
-    writer, visitors = plan_writer(request.target, like=table, columns=columns, overwrite=replaceable)
+    columns = shuffle.output_columns(request, table) if request.shuffle else _columns(request, table)
+    plan_output = shuffle.plan_output if request.shuffle else plan_writer
+    writer, visitors = plan_output(request.target, like=table, columns=columns, overwrite=replaceable)
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
         visitors = [*visitors, one_label_per_person(people, labels.column)]
     if labels is not None:
@@ -287,6 +297,7 @@ def plan(request: Request, described: Described) -> Job:
     texts, rows = documents, table.visit(*visitors) if people is None else documents.total()
     if request.join_documents:
         texts, rows = Counter(dict.fromkeys(documents, 1)), len(documents)
+    shuffling = shuffle.promise(request, described, _release(described, request), texts, rows=rows or 1)
     account = Account.open(
         _release(described, request),
         people,
@@ -297,7 +308,7 @@ def plan(request: Request, described: Described) -> Job:
         ledger=request.ledger,
         resuming=resuming,
     )
-    job = Job(request, described, table, columns, rows, writer, account, documents, seen, visitors, resuming)
+    job = Job(request, described, table, columns, rows, writer, account, documents, seen, visitors, resuming, shuffling)
     try:
         check_card(job)
     except BaseException:
@@ -331,10 +342,3 @@ def _columns(request: Request, table: Table) -> tuple[str, ...]:
     joined = {request.person_column, request.text_column, request.label_column}
     kept = joined if request.join_documents else set(table.columns)
     return tuple(column for column in table.columns if column in kept - dropped)
-
-
-def _how_to_resume(done: int, rows: int | None, request: Request) -> str:
-    if request.source == STANDARD:
-        return "Stopped. Standard input cannot be read again: nothing was written."
-    of = "" if rows is None else f" of {rows:,}"
-    return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."

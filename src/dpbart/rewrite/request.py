@@ -8,6 +8,7 @@ from pathlib import Path
 from dpbart.errors import BadParameter
 from dpbart.rewrite.labels import POLICIES, Labels
 from dpbart.rewrite.people import BY_TEXT, People
+from dpbart.rewrite.shuffle import check_request as check_shuffle
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import find_format
 from dpbart.tables.table import STANDARD
@@ -34,6 +35,8 @@ class Request:
     person_budget: float | None = None  # epsilon
     ledger: Path | None = None
     dialect: Dialect = field(default_factory=Dialect)  # what the names and first bytes of the files do not say
+    shuffle: bool = False  # write the rows in random order, with texts and randomised labels alone
+    central_epsilon: float | None = None  # of the shuffled output; the local epsilon follows from it
 
     def __post_init__(self) -> None:
         if (self.label_column is None) != (self.labels is None):
@@ -52,6 +55,7 @@ class Request:
             )
         self._check_dialect()
         self._check_people()
+        check_shuffle(self)
 
     def _check_dialect(self) -> None:
         if self.dialect.format is not None and STANDARD not in (self.source, self.target):

@@ -16,6 +16,7 @@ from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.mechanisms import known
 from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy
+from dpbart.privacy.shuffling.steps import Steps
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Settings:
         if self.beams is not None:
             check_beams(self.beams)
         if self.mechanism is not None:
+            known(self.mechanism)
+        if self.mechanism is not None and self.epsilon is not None:  # without one, the channel asks for it
             known(self.mechanism).check_budget(self.epsilon, self.delta)
         elif self.epsilon is not None:
             check_epsilon(self.epsilon)
@@ -109,6 +112,11 @@ class Settings:
         return family.channel(
             self.bundle, mechanism=mechanism, epsilon=self.epsilon, delta=self.delta, length=self.tokens
         )
+
+    @property
+    def options(self) -> Steps | None:
+        """How many codes a text may become at each epsilon; None if it does not become a code."""
+        return self.bundle.family.options(self.bundle)
 
     @cached_property
     def described(self) -> Described:

@@ -50,7 +50,7 @@ def open_writer(
 
 
 def plan_writer(
-    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
+    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False, bare: bool = False
 ) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
     """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
@@ -64,6 +64,7 @@ def plan_writer(
         like: The table that the batches come from.
         columns: The columns to write, including the text column. They keep the order of the table.
         overwrite: Whether an existing file may be replaced.
+        bare: Whether to leave out all metadata, also the index of a pandas frame.
 
     Raises:
         BadParameter: If columns has a name that the table lacks, or lacks the text column.
@@ -74,7 +75,8 @@ def plan_writer(
     format = format_of(path, like.dialect)
     if path != STANDARD:
         _check_target(path, like, overwrite)
-    draft = format.draft(_source(like, dropped, format))
+    source = _source(like, dropped, format)
+    draft = format.draft(source.bared() if bare else source)
     if draft.needs_all and like.path == STANDARD:
         raise BadTable(
             f"{format.endings[0]} needs the types of all rows before the first is written, and standard input can be "

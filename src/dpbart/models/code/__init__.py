@@ -15,6 +15,7 @@ from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.code.settings import CodeSettings
 from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.mechanisms import NonPrivate, Response
+from dpbart.privacy.shuffling.steps import Steps
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
@@ -49,6 +50,10 @@ class CodeFamily:
             return CodeTable(rows, int(code["book_bits"]))
         except (KeyError, TypeError, ValueError) as error:
             raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
+
+    def options(self, bundle: Bundle) -> Steps:
+        """2 to the power of the bits that a code has at each budget."""
+        return [(epsilon, 1 << bits) for epsilon, bits, _ in self.table(bundle).rows]
 
     def summary(self, bundle: Bundle) -> str:
         """Its codes, and for which budgets."""

@@ -20,9 +20,9 @@ from dpbart.models.code.sentence import SentenceEncoder, to_one_window, to_windo
 from dpbart.models.code.steps import Gists, Steps
 from dpbart.models.code.wording import TextCoder, to_edges, to_frequencies
 from dpbart.models.code.writer import END
+from dpbart.models.code.writing import Rows, Writing
 
 Floats = npt.NDArray[np.float32]
-Rows = list[list[int]]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
 FEWEST = 4  # tokens of a sentence that can stand for a text
@@ -33,9 +33,16 @@ class CodeEncoder:
     """The sending side of one model."""
 
     tokenizer: Tokenizer
-    sentence: SentenceEncoder
     book: Book
-    steps: Steps
+    writing: Writing
+
+    @property
+    def steps(self) -> Steps:
+        return self.writing.steps
+
+    @property
+    def sentence(self) -> SentenceEncoder:
+        return self.writing.sentence
 
     def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
         """The nearest texts of the book; or one code: the gist, then as much wording as fits into the other bits."""
@@ -48,8 +55,13 @@ class CodeEncoder:
         codes: list[int] = []
         for first in range(0, len(rows), batch):
             part = slice(first, first + batch)
-            codes += self._wording(worded[part], gists[part])
-        return [(int(gist) << size.wording_bits | code,) for gist, code in zip(gists, codes, strict=True)]
+            wordings = self._wording(worded[part], gists[part])
+            strings = [
+                int(gist) << self.steps.wording_bits | each for gist, each in zip(gists[part], wordings, strict=True)
+            ]
+            named = self.steps.may_name_a_text
+            codes += self._or_of_the_book(strings, wordings, gists[part], vectors[part]) if named else strings
+        return [(code,) for code in codes]
 
     def tokens(self, texts: Sequence[str]) -> Rows:
         """Ids without begin and end. A lone surrogate has no UTF-8 form and is replaced."""
@@ -94,7 +106,19 @@ class CodeEncoder:
                 if place < len(row):
                     coders[number].push(edges[number], int(rank[row[place]]))
                     batch.ids[number] = row[place]
-        return [coder.code(self.steps.size.wording_bits) for coder in coders]
+        return [coder.code(self.steps.wording_bits) for coder in coders]
+
+    def _or_of_the_book(self, strings: list[int], wordings: list[int], gists: Gists, vectors: Floats) -> list[int]:
+        """The codes of one batch, but the nearest text of the book where it is nearer than what will be read."""
+        places = self.book.nearest(vectors, 1)[:, 0]
+        rows, _ = self.writing.read(wordings, gists, until_ended=False)  # the wordings are still private
+        by_wording = self.writing.nearness(rows, vectors)
+        by_book = self.writing.nearness([self.book.row(int(place)) for place in places], vectors)
+        nearer = by_book > by_wording + self.steps.settings.margin
+        return [
+            self.steps.of_the_book(int(place)) if other else string
+            for string, place, other in zip(strings, places, nearer, strict=True)
+        ]
 
 
 def split_sentences(text: str) -> list[str]:

@@ -142,9 +142,10 @@ def join_sides(
     parts: Networks, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy
 ) -> CodeModel:
     """Both sides of a model, from its parts."""
-    steps = Steps(parts.writer, parts.tree, size, line.length, settings)
-    encoder = CodeEncoder(parts.tokenizer, parts.sentence, parts.book, steps)
-    return CodeModel(line, encoder, CodeDecoder(parts.tokenizer, parts.book, Writing(steps, parts.sentence, entropy)))
+    steps = Steps(parts.writer, parts.tree, size, line.length, settings, parts.book.bits)
+    writing = Writing(steps, parts.sentence)
+    encoder = CodeEncoder(parts.tokenizer, parts.book, writing)
+    return CodeModel(line, encoder, CodeDecoder(parts.tokenizer, parts.book, writing, entropy))
 
 
 def chosen(kind: type[Sizes], values: dict[str, Any]) -> Sizes:

@@ -17,6 +17,8 @@ class CodeSettings:
         ending_temperature: of that sampling.
         ended_wording: bits of wording up to which endings are sampled. More bits say enough by themselves.
         top_k: tokens that sampling chooses from.
+        choice: a code of at most so many bits may name a text of the book in place of a gist and wording.
+        margin: by how much that text must be nearer than what the wording says: a difference of cosines.
     """
 
     batch: int = 32
@@ -26,3 +28,5 @@ class CodeSettings:
     ending_temperature: float = 0.6
     ended_wording: int = 16
     top_k: int = 50
+    choice: int = 28
+    margin: float = 0.15

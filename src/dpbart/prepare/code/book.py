@@ -55,12 +55,13 @@ class Scribe:
     def _of_leaves(self, leaves: range, seed: int) -> Ids:
         """The kept texts of some leaves, (leaves, kept, tokens), filled up with -1."""
         depth, found = self.tree.depth, np.full((len(leaves), KEPT, self._length), -1, np.int16)
-        steps = Steps(self.writer, self.tree, CodeSize(depth, depth), self._length, CodeSettings(batch=_LEAVES_AT_ONCE))
-        writing = Writing(steps, self.sentence, ReplaySeed(seed * (1 << 32) + leaves.start))  # public text
+        settings = CodeSettings(batch=_LEAVES_AT_ONCE)
+        steps = Steps(self.writer, self.tree, CodeSize(depth, depth), self._length, settings, book_bits=0)
+        writing, entropy = Writing(steps, self.sentence), ReplaySeed(seed * (1 << 32) + leaves.start)  # public text
         for first in range(0, len(leaves), _LEAVES_AT_ONCE):
             gists = np.array(leaves[first : first + _LEAVES_AT_ONCE], np.int64)
-            rows = writing.write(gists, writing.sampler(_TEMPERATURE), length=self._length, times=_TRIES)
-            near = writing.nearness(rows, np.repeat(gists, _TRIES))
+            rows = writing.write(gists, writing.sampler(_TEMPERATURE, entropy), length=self._length, times=_TRIES)
+            near = writing.nearness(rows, np.repeat(steps.vectors(gists), _TRIES, 0))
             near -= np.array([len(row) < _FEWEST for row in rows], np.float32)
             near -= 2 * np.array([is_offensive(text) for text in self._texts(rows)], np.float32)
             best = np.argsort(-near.reshape(-1, _TRIES), axis=1, kind="stable")[:, :KEPT]

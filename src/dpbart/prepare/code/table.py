@@ -130,12 +130,13 @@ class Gauge:
 
     def _written(self, size: CodeSize) -> list[str]:
         parts, entropy = self.parts, ReplaySeed(0)  # public text: nothing to protect
-        steps = Steps(parts.writer, parts.tree, size, self.length, CodeSettings())
-        codes = CodeEncoder(parts.tokenizer, parts.sentence, parts.book, steps).encode(self.texts)
+        steps = Steps(parts.writer, parts.tree, size, self.length, CodeSettings(), parts.book.bits)
+        writing = Writing(steps, parts.sentence)
+        codes = CodeEncoder(parts.tokenizer, parts.book, writing).encode(self.texts)
         draw = np.random.default_rng(0)
         meant = [(draw.choice(np.array(each, object)),) for each in codes]  # any of the codes that mean the same
         sent = CodeChannel(size, NonPrivate()).send(meant, entropy)
-        return CodeDecoder(parts.tokenizer, parts.book, Writing(steps, parts.sentence, entropy)).decode(sent)
+        return CodeDecoder(parts.tokenizer, parts.book, writing, entropy).decode(sent)
 
 
 def measured_rows(gauge: Gauge) -> list[Row]:

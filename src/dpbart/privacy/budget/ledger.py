@@ -223,7 +223,7 @@ class Ledger:
             return int(self._connection.execute("SELECT count(*) FROM limits WHERE person != ''").fetchone()[0])
 
     def summary(self) -> Summary:
-        """The runs, and who has spent most. People with identical releases are grouped, so millions are no problem."""
+        """The runs, and who has spent most. People alike in releases and delta are grouped: millions are no problem."""
         with one_line_errors(self.file):
             (texts,) = self._connection.execute("SELECT coalesce(sum(texts), 0) FROM releases").fetchone()
             runs = self._connection.execute(
@@ -232,7 +232,7 @@ class Ledger:
             ).fetchall()
             alike = self._connection.execute(
                 "SELECT min(person) FROM (SELECT person, group_concat(run || ' ' || texts) AS held FROM releases "
-                "GROUP BY person) GROUP BY held"
+                "GROUP BY person) LEFT JOIN limits USING (person) GROUP BY held, delta"
             ).fetchall()
         held = self._held([person for (person,) in alike])
         everybody, own = self._limits(list(held))

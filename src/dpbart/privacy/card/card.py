@@ -21,6 +21,7 @@ from dpbart.privacy.card.summary import free_text_warning, summary
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.scale import level_of
+from dpbart.privacy.shuffling.release import ShuffledRelease
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -106,8 +107,8 @@ class RunFacts:
 
     engine: str
     refused: int  # texts that a budget refused before it was raised and the run resumed
-    seconds: float  # of the process that finished the run
-    rows_per_second: float  # of the same process
+    seconds: float | None  # of the process that finished the run; None if the output is shuffled
+    rows_per_second: float | None  # of the same process
     versions: Mapping[str, str]  # of Python and of the packages used
     settings_sha256: str
     output_sha256: str | None  # None for standard output
@@ -135,6 +136,7 @@ class Card:
     trust_model: str = TRUST_MODEL
     not_covered: Sequence[str] = NOT_COVERED
     free_text_columns: Sequence[str] = ()  # released as they are, although their names sound like free text
+    shuffled: ShuffledRelease | None = None  # what a shuffled output promises; None if it is not shuffled
 
     def as_dict(self) -> dict[str, object]:
         """The content of the JSON. An infinite epsilon or number of bits is null, and then `private` is false."""

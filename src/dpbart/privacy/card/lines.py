@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbart.errors import one_line
+from dpbart.privacy.card import shuffled
 
 if TYPE_CHECKING:
     from dpbart.privacy.card.card import Card
@@ -24,6 +25,9 @@ _MEANINGS = {
     "Guarantee": "For any two texts, no output is more than exp(epsilon) times as likely from one as from the other; "
     "delta is a small slack on top.",
     "Unit": "What the guarantee protects as a whole.",
+    "Local": "The guarantee of each row by itself. It does not depend on the order of the rows.",
+    "Central": "The guarantee of the output as a whole. The random rows of the others hide each person.",
+    "Known rows": "What is left of the central guarantee if a tenth of the rows hides nobody any more.",
     "Person": "The guarantee for all texts of one person in this run together.",
     "People": "How many people were counted, and how they were told apart.",
     "Counted": "What was counted, where it is not known which texts belong to one person.",
@@ -80,6 +84,7 @@ def _promise(card: Card) -> list[tuple[str, str]]:
     return [
         ("Guarantee", f"{card.guarantee} for each of {card.rows:,} texts"),
         ("Unit", card.unit),
+        *([] if card.shuffled is None else shuffled.lines(card.shuffled, card.guarantee, person, rows=card.rows)),
         *person.lines(),
         ("Composition", person.composition),
         ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
@@ -124,7 +129,7 @@ def _run(card: Card) -> list[tuple[str, str]]:
     run = card.run
     return [
         ("Recipe", card.recipe),
-        ("Run", f"{card.rows:,} rows, {run.rows_per_second:,.1f} per second"),
+        ("Run", f"{card.rows:,} rows, " + _rate(run.rows_per_second)),
         ("Refused", f"{run.refused:,} texts during the run, by a budget"),
         ("Engine", run.engine),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())),
@@ -132,3 +137,7 @@ def _run(card: Card) -> list[tuple[str, str]]:
         ("Output", f"SHA-256 {run.output_sha256 or 'unknown: it went to standard output'}"),
         ("Made", f"{card.made} by dpbart {card.version}"),
     ]
+
+
+def _rate(rows_per_second: float | None) -> str:
+    return "in a time that is not stated" if rows_per_second is None else f"{rows_per_second:,.1f} per second"

@@ -10,6 +10,7 @@ from typing import Any
 from dpbart.errors import BadParameter
 from dpbart.privacy.budget.composition import Composed, Release, compose
 from dpbart.privacy.card.card import Card, ModelLine, PersonFacts, RunFacts, noise_of
+from dpbart.privacy.card.shuffled import release_of
 from dpbart.privacy.decimals import exactly, minus
 from dpbart.privacy.event import Event
 from dpbart.privacy.facts import NOT_PRIVATE, REPLAYED_ENTROPY, Facts
@@ -123,6 +124,7 @@ def rebuilt(card: Held, facts: Facts) -> Card:
             "facts": facts,
             "model": ModelLine(**card["model"]),
             "run": RunFacts(**card["run"]),
+            "shuffled": release_of(card.get("shuffled")),
         }
     )
 

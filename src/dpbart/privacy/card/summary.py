@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbart.errors import one_line
+from dpbart.privacy.card.shuffled import central_words
 from dpbart.privacy.scale import level_of, odds
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def summary(card: Card) -> list[tuple[str, str]]:
     level = level_of(promised)
     lines = [
         ("Promise", f"{level.name.upper()}. {_guarantee(card)}"),
+        *([] if card.shuffled is None else [("Shuffled", central_words(card.shuffled))]),
         ("To whom", _to_whom(card)),
         ("In words", f"{level.meaning} {odds(promised)}" if promised.private else level.meaning),
         ("Read and written", _read_and_written(card)),

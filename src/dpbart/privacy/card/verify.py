@@ -26,6 +26,7 @@ from dpbart.privacy.card.recomputed import (
     wrong_figure,
     wrong_recipe,
 )
+from dpbart.privacy.card.shuffled import wrong_shuffling
 from dpbart.privacy.card.signing import SIGNATURE, read_public_key, signed_by
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
@@ -61,7 +62,14 @@ def verify(file: Path, *, key: Path | None = None, output: Path | None = None) -
         why = f": {error}" if isinstance(error, BadParameter) else ""
         sums = [schema, Check("noise", False, printable(f"no channel has the figures on the card{why}"))]
         return [*sums, _signature(card, key), _output(card, output), _summary(card, sums)]
-    sums = [schema, _noise(card, facts), _recipe(card, facts), _labels(card), _person(card, facts)]
+    sums = [
+        schema,
+        _noise(card, facts),
+        _recipe(card, facts),
+        _labels(card),
+        _person(card, facts),
+        *_shuffled(card, facts),
+    ]
     return [*sums, _pages(card, facts, file), _signature(card, key), _output(card, output), _summary(card, sums)]
 
 
@@ -114,6 +122,20 @@ def _person(card: Held, facts: Facts) -> Check:
         return Check("person", False, "figures on the card are impossible")
     whose = "with one id" if person["guarantee"] is None else "of one person"
     return Check("person", True, f"{most} texts {whose} have the guarantee on the card")
+
+
+def _shuffled(card: Held, facts: Facts) -> list[Check]:
+    """Whether the central guarantee of a shuffled output follows from the local one and the number of rows."""
+    if card.get("shuffled") is None:
+        return []
+    try:
+        wrong = wrong_shuffling(card, facts)
+    except BadParameter as error:
+        wrong = str(error)
+    except _NO_SENSE:
+        wrong = "figures are impossible"
+    words = "the central guarantee follows from the local one and the number of rows"
+    return [Check("shuffled", wrong is None, words if wrong is None else printable(f"does NOT hold: {wrong}"))]
 
 
 def _composes(stated: Guarantee, composed: Composed, *, exactly: bool) -> bool:
@@ -189,6 +211,14 @@ def _summary(card: Held, sums: Iterable[Check]) -> Check:
         f"each of {card['rows']:,} texts has epsilon {text.epsilon:.10g} and delta {text.delta:.10g}: for any two "
         f"texts, no output is more than exp({text.epsilon:.10g}) times as likely from one as from the other, up to "
         f"delta. All texts {whose}, at most {most:,}, have epsilon {person.epsilon:.10g} and delta "
-        f"{person.delta:.10g}"
+        f"{person.delta:.10g}{_central(card)}"
     )
     return Check("guarantee", True, words)
+
+
+def _central(card: Held) -> str:
+    if card.get("shuffled") is None:
+        return ""
+    central = guarantee_of(card["shuffled"]["guarantee"])
+    words = f"epsilon {central.epsilon:.4g} and delta {central.delta:.4g}"
+    return f". To those who see only the output, in random order, the same have {words}"

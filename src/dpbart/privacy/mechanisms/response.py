@@ -77,7 +77,8 @@ class Response:
     @property
     def kept(self) -> float:
         """p: the probability that the output means the same as the input."""
-        return 1 / (1 + math.exp(min(700.0, math.log(self.options - 1) - self.epsilon)))
+        # At most e^709.78, so it fits a float: options is at most 2^1024, and epsilon at least 0.01.
+        return 1 / (1 + math.exp(math.log(self.options - 1) - self.epsilon))
 
     @property
     def bits(self) -> float:
@@ -95,7 +96,7 @@ class Response:
     def facts(self) -> Facts:
         """The facts of a channel that sends one of `options` values."""
         size, of_100 = math.log2(self.options), 100 * self.kept
-        other = (1 - self.kept) / (self.options - 1) if self.options < 1 << 1000 else 0.0  # q
+        other = self.kept * math.exp(-self.epsilon)  # q
         return Facts(
             guarantee=self.guarantee,
             mechanism=self.name,
@@ -115,6 +116,7 @@ class Response:
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
             recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}"
             + (f"|near:{self.near}" if self.near > 1 else ""),
+            options=self.options,
         )
 
     @property

@@ -6,7 +6,7 @@ It holds for those who see the rows in uniformly random order and nothing else. 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,15 +14,13 @@ from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import DELTAS, check_epsilon
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.shuffling.blanket import MOST_EPSILON, Blanket, clones, uniform_blanket
+from dpbart.privacy.shuffling.steps import Steps
 
 LOCAL, CLONES, BLANKET = "local", "clones", "blanket"  # the rules
 MOST_PEOPLE = 10**9  # more count as this many: the tests of the rounding end here
 MOST_OPTIONS = 1 << 1024
 _LEAST_EPSILON = 1e-6  # a smaller central epsilon is reported as this one
 _CLOSE = 1e-5  # how far a result may be from the bound, relatively; always on the safe side
-
-Steps = Sequence[tuple[float, int]]
-"""The options of a response at each local epsilon: (epsilon, options), each up to the next. Epsilons ascend."""
 
 
 @dataclass(frozen=True)

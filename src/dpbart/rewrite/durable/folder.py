@@ -18,8 +18,9 @@ from dpbart.errors import BadTable
 from dpbart.files import OWN, reason
 
 MANIFEST, SECRET, NONCE, LOCK, REFUSED = "run.json", "secret", "nonce", "lock", "refused"
-_NAMES = (MANIFEST, SECRET, NONCE, LOCK, REFUSED)
-_OURS = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|\d{{6}}-\d{{12}}\.arrow|\..*\.partial)")
+ORDER, BUCKET = "order", "bucket-"  # of shuffled rows
+_NAMES = (MANIFEST, SECRET, NONCE, LOCK, REFUSED, ORDER)
+_OURS = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|\d{{6}}-\d{{12}}\.arrow|{BUCKET}\d{{4}}|\..*\.partial)")
 
 
 def folder_of(target: Path) -> Path:

@@ -69,13 +69,22 @@ class SavedTexts:
         self._files.append(file)
 
     def read(self) -> Iterator[tuple[str, str | None]]:
-        """All rows in order, read one part at a time: the new text, and the new label if there is one."""
+        """All rows in order: the new text, and the new label if there is one."""
+        for record in self.records():
+            yield from rows_of(record)
+
+    def records(self) -> Iterator[pa.RecordBatch]:
+        """The parts in order, read one at a time."""
         for file in self._files:
             with pa.OSFile(str(file)) as handle, pa.ipc.open_file(handle) as part:
-                record = part.get_batch(0)
-            texts = record.column(0).to_pylist()
-            labels = record.column(1).to_pylist() if record.num_columns > 1 else [None] * len(texts)
-            yield from zip(texts, labels, strict=True)
+                yield part.get_batch(0).replace_schema_metadata(None)
+
+
+def rows_of(record: pa.RecordBatch) -> Iterator[tuple[str, str | None]]:
+    """The rows of a part: the new text, and the new label if there is one."""
+    texts = record.column(0).to_pylist()
+    labels = record.column(1).to_pylist() if record.num_columns > 1 else [None] * len(texts)
+    return zip(texts, labels, strict=True)
 
 
 def _number(file: Path) -> int:

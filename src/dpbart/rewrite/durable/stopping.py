@@ -6,6 +6,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from dpbart.tables.standard import STANDARD
 
 
 class Stopped(KeyboardInterrupt):
@@ -31,3 +34,11 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
         yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def how_to_resume(done: int, rows: int | None, source: Path) -> str:
+    """What is saved when a run is stopped, and how to continue."""
+    if source == STANDARD:
+        return "Stopped. Standard input cannot be read again: nothing was written."
+    of = "" if rows is None else f" of {rows:,}"
+    return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."

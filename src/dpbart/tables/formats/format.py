@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -74,6 +74,10 @@ class Source:
     plain: bool
     encoding: str = "utf-8"
     delimiter: str | None = None
+
+    def bared(self) -> Source:
+        """The same rows without metadata."""
+        return self if self.schema is None else replace(self, schema=self.schema.remove_metadata())
 
     def check_types(self) -> None:
         """Refuse the first column with values that `Batch.as_rows` would lose, by its name and type."""
