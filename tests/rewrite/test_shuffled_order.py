@@ -43,7 +43,7 @@ def save(folder: Path, rows: int, part: int) -> SavedTexts:
     saved = SavedTexts(folder)
     for first in range(0, rows, part):
         numbers = range(first, min(first + part, rows))
-        saved.add(NewTexts([str(n) for n in numbers], [f"label {n}" for n in numbers]), recipe="a recipe")
+        saved.add(NewTexts([[str(n)] for n in numbers], [f"label {n}" for n in numbers]), recipe="a recipe")
     return saved
 
 
@@ -69,7 +69,7 @@ def test_every_order_is_equally_likely_with_several_buckets_and_parts(
     monkeypatch.setattr(shuffled, "BUCKET_ROWS", bucket_rows)
     saved, seen = save(tmp_path, rows=4, part=3), Counter[tuple[int, ...]]()
     for _ in range(480):
-        seen[tuple(int(text) for text, _ in shuffled.shuffled(tmp_path, saved))] += 1
+        seen[tuple(int(cells[0]) for cells, _ in shuffled.shuffled(tmp_path, saved))] += 1
         (tmp_path / "order").unlink()
     assert is_uniform(seen, 4)
 
@@ -81,7 +81,7 @@ def test_buckets_without_an_order_of_their_own_would_be_caught(tmp_path: Path, m
     monkeypatch.setattr(shuffled, "draw_order", lambda count, _: np.arange(count, dtype=np.uint32))
     saved, seen = save(tmp_path, rows=4, part=3), Counter[tuple[int, ...]]()
     for _ in range(480):
-        seen[tuple(int(text) for text, _ in shuffled.shuffled(tmp_path, saved))] += 1
+        seen[tuple(int(cells[0]) for cells, _ in shuffled.shuffled(tmp_path, saved))] += 1
         (tmp_path / "order").unlink()
     assert not is_uniform(seen, 4)
 
@@ -106,9 +106,9 @@ def test_words_that_would_make_a_remainder_too_likely_are_drawn_again() -> None:
 def test_a_label_stays_with_its_text_and_no_row_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffled, "BUCKET_ROWS", 16)
     rows = list(shuffled.shuffled(tmp_path, save(tmp_path, rows=500, part=70)))
-    assert sorted(int(text) for text, _ in rows) == list(range(500))
-    assert all(label == f"label {text}" for text, label in rows)
-    assert [int(text) for text, _ in rows] != list(range(500))
+    assert sorted(int(cells[0]) for cells, _ in rows) == list(range(500))
+    assert all(label == f"label {cells[0]}" for cells, label in rows)
+    assert [int(cells[0]) for cells, _ in rows] != list(range(500))
 
 
 def test_the_order_is_drawn_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
@@ -209,6 +209,6 @@ def test_orders_are_uniform_whatever_the_kills(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(KeyboardInterrupt):
             list(shuffled.shuffled(tmp_path, saved))
         monkeypatch.setattr(shuffled, "draw_order", real)
-        seen[tuple(int(text) for text, _ in shuffled.shuffled(tmp_path, saved))] += 1
+        seen[tuple(int(cells[0]) for cells, _ in shuffled.shuffled(tmp_path, saved))] += 1
         (tmp_path / "order").unlink()
     assert is_uniform(seen, 3)

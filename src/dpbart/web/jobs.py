@@ -16,12 +16,11 @@ from typing import Any
 from dpbart.errors import DpbartError, NotPrepared, one_line
 from dpbart.privacy.card.recomputed import guarantee_of
 from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.engines.engine import Answers, ended
+from dpbart.rewrite.engines.engine import Answers, Some, ended
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.notices import notices
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
-from dpbart.tables.batch import Batch
 from dpbart.web.answers import reused
 from dpbart.web.batching import Batcher
 from dpbart.web.figures import guarantee_json
@@ -75,8 +74,8 @@ class Queued:
     def name(self) -> str:
         return "server, in one process"
 
-    def map(self, batches: Iterable[Batch]) -> Answers:
-        waiting: deque[tuple[Batch, Future[Rewriting]]] = deque()
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
+        waiting: deque[tuple[Some, Future[Rewriting]]] = deque()
         for batch in ended(batches):
             if self.job.stop.is_set():
                 raise Stopped("cancelled")
@@ -85,7 +84,7 @@ class Queued:
             while waiting and (batch is None or len(waiting) >= _IN_FLIGHT):
                 first, answer = waiting.popleft()
                 yield first, answer.result()
-                self.job.done = first.first - 1 + len(first)
+                self.job.done = waiting[0][0].first - 1 if waiting else self.job.record.rows or 0
 
 
 class Jobs:

@@ -129,7 +129,7 @@ class Service:
         # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones.
         counted = None if asked.people is None else People("people")
         delta, texts = exactly(described.delta), len(asked.texts)
-        Account.open(charge.release, counted, people, rows=texts, delta=delta, budget=budget, ledger=None)
+        Account.open(charge.release, counted, people, total=texts, delta=delta, budget=budget, ledger=None)
         return charge
 
     async def examples(self, settings: Settings) -> dict[str, Any]:
