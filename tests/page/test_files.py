@@ -60,16 +60,18 @@ def test_a_file_comes_back_with_a_card_that_verifies(visit: Open, address: str, 
 
 def test_a_file_can_be_cancelled_and_resumed(visit: Open, address: str, tmp_path: Path) -> None:
     page = visit(address).page
+    page.locator("#epsilon").fill("25")  # codes with wording take seconds, so that there is time to cancel
+    page.locator("#epsilon").press("Tab")
     file = tmp_path / "long.csv"
-    file.write_text("patient,text\n" + "".join(f"q{row},It rained on day {row}.\n" for row in range(600)))
+    file.write_text("patient,text\n" + "".join(f"q{row},It rained on day {row}.\n" for row in range(500)))
     job = send(page, file)
     job.get_by_role("button", name="Cancel").click()
     expect(job).to_contain_text("cancelled")
-    assert "600 of 600" not in job.inner_text()
+    assert "500 of 500" not in job.inner_text()
     job.get_by_role("button", name="Resume").click()
-    expect(job).to_contain_text("done: 600 of 600 rows")
+    expect(job).to_contain_text("done: 500 of 500 rows")
     page.get_by_role("tab", name="People").click()
-    expect(page.locator("#people").get_by_role("row", name="q0 ")).to_contain_text("10")  # charged once, not twice
+    expect(page.locator("#people").get_by_role("row", name="q0 ")).to_contain_text("25")  # charged once, not twice
     page.get_by_role("button", name="More people").click()
     expect(page.get_by_role("button", name="Earlier people")).to_be_visible()
     page.get_by_role("tab", name="Rewrite").click()

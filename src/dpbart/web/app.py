@@ -27,6 +27,7 @@ from dpbart.web.service import Service
 from dpbart.web.transfers import Download, receive_job
 
 _PAGE = 100  # people in one answer of /v1/ledger
+_CARD_TYPES = [("json", "application/json"), ("html", "text/html"), ("txt", "text/plain")]
 _CARD_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 _REPLAYED = {"Idempotency-Replayed": "true"}
 _QUERY_NUMBERS = ("epsilon", "delta", "length", "beams")
@@ -121,7 +122,7 @@ class Routes:
     async def card(self, request: Request) -> Response:
         kind = request.path_params["kind"]
         job = self._service.jobs.result(_id(request))
-        types = {"json": "application/json", "html": "text/html", "txt": "text/plain"}
+        types = dict(_CARD_TYPES)
         if kind not in types:
             raise HTTPException(404)
         # The page for people opens in the browser, with its own styles and without any script; others are downloaded.
