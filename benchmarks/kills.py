@@ -43,7 +43,7 @@ def live(folder: Path) -> None:
 
 def saved(folder: Path) -> list[str]:
     work = folder_of(folder / "out.csv")
-    return [text for text, _ in SavedTexts(work).read()] if work.exists() else []
+    return [cells[0] for cells, _ in SavedTexts(work).read()] if work.exists() else []
 
 
 def main() -> None:
