@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, Inexact
+from statistics import NormalDist
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_an_attacker_guesses_no_better_than_either_bound_says() -> None:
     assert facts.right_of_many(candidates_log2=2) == 1.0
     gaussian = RECORDS["columns"]
     assert gaussian.right_of_many(candidates_log2=60) == pytest.approx(math.exp(10) / 2**60 + 1e-5)
+
+
+def test_the_guess_of_two_through_normal_noise_is_that_of_the_latents_farthest_apart() -> None:
+    """Phi(1 / 2s), where s is the noise multiplier."""
+    multiplier = RECORDS["columns"].event.parameter
+    assert multiplier is not None
+    assert RECORDS["columns"].right_of_two == pytest.approx(NormalDist().cdf(1 / (2 * multiplier)), rel=1e-9)
+    assert 0.5 < RECORDS["columns"].right_of_two < 1
 
 
 def test_the_guess_of_two_from_the_guarantee_alone() -> None:

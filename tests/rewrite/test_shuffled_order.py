@@ -20,7 +20,7 @@ from dpbart.errors import NotResumable
 from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import SystemEntropy, Words
 from dpbart.rewrite.durable import commit, shuffled
-from dpbart.rewrite.durable.folder import folder_of
+from dpbart.rewrite.durable.folder import BUCKET, folder_of
 from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
 from dpbart.rewrite.durable.shuffled import draw_order
 from dpbart.rewrite.durable.unfinished import UnfinishedRun
@@ -109,6 +109,12 @@ def test_a_label_stays_with_its_text_and_no_row_is_lost(tmp_path: Path, monkeypa
     assert sorted(int(cells[0]) for cells, _ in rows) == list(range(500))
     assert all(label == f"label {cells[0]}" for cells, label in rows)
     assert [int(cells[0]) for cells, _ in rows] != list(range(500))
+
+
+def test_the_buckets_of_a_killed_process_are_replaced(tmp_path: Path) -> None:
+    saved = save(tmp_path, rows=20, part=7)
+    (tmp_path / f"{BUCKET}0000").write_bytes(b"half a bucket")
+    assert sorted(int(cells[0]) for cells, _ in shuffled.shuffled(tmp_path, saved)) == list(range(20))
 
 
 def test_the_order_is_drawn_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
