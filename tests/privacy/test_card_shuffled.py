@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,25 @@ def test_a_real_card_holds_and_says_the_central_guarantee(made: dict[str, Any], 
     assert found["guarantee"] is True
     words = verify(tmp_path / "a.card.json")[-1].words
     assert f"in random order, the same have epsilon {made['shuffled']['guarantee']['epsilon']:.4g}" in words
+
+
+@pytest.mark.parametrize(
+    ("people", "row", "rows"),
+    [
+        ({"person_column": "who"}, "one person", "all rows of one person, at most 2 (group privacy)"),
+        ({"person_column": "who", "missing_person": "own"}, "one row", "all rows of one id, at most 2 (group privacy)"),
+    ],
+)
+def test_the_pages_say_for_whom_the_central_guarantee_holds(
+    people: dict[str, str], row: str, rows: str, tmp_path: Path
+) -> None:
+    for times, whose in ((1, row), (2, rows)):
+        gap = ",text\n" if "missing_person" in people else ""
+        lines = "".join(f"p{n // times},text {n}\n" for n in range(40))
+        (tmp_path / "in.csv").write_text("who,text\n" + lines + gap)
+        rewriter = code_rewriter(Response(1.0, 1 << 11))
+        run(replace(shuffle_request(tmp_path, **people), overwrite=True), rewriter)
+        assert f"for {whose}, to those who see only the output" in (tmp_path / "out.csv.card.txt").read_text()
 
 
 @pytest.mark.parametrize(

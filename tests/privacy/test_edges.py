@@ -11,7 +11,7 @@ import pytest
 from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.clipping import ByNorm, ByValue, Sensitivity
-from dpbart.privacy.mechanisms import Laplace, known, make_noise
+from dpbart.privacy.mechanisms import Laplace, NonPrivate, known, make_noise
 from dpbart.privacy.sampling import LaplaceLaw, Law, NormalLaw, Words, draw_rounded
 
 
@@ -81,3 +81,12 @@ def test_a_delta_that_makes_no_sense_is_refused_even_where_it_is_not_used(mechan
     known(mechanism).check_budget(epsilon, 1e-5)
     with pytest.raises(BadParameter, match="delta must be between 0 and 1"):
         known(mechanism).check_budget(epsilon, 2.0)
+
+
+def test_the_mechanism_without_noise_takes_no_budget() -> None:
+    """A budget would have no effect, and its owner would not know."""
+    assert NonPrivate.of(None, 1e-5) == NonPrivate.of(math.inf, 1e-5) == NonPrivate()
+    with pytest.raises(BadParameter, match="epsilon must be left out with the mechanism 'none', got 10"):
+        NonPrivate.of(10.0, 1e-5)
+    with pytest.raises(BadParameter, match="delta"):
+        NonPrivate.of(None, 2.0)
