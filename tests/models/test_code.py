@@ -6,25 +6,18 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dpbart import BadParameter, NotPrepared, Rewriter, Settings
 from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
-from dpbart.models.code.book import Book
-from dpbart.models.code.model import CodeModel, Networks
-from dpbart.models.code.offensive import is_offensive
+from dpbart.models.code.model import CodeModel
 from dpbart.models.code.sentence import SentenceEncoder
-from dpbart.models.code.tree import unit
-from dpbart.models.code.wording import SCALE, TextCoder, TextReader, to_edges, to_frequencies
 from dpbart.models.code.writer import Writer
 from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
@@ -210,44 +203,6 @@ def test_a_code_names_a_text_if_it_has_more_bits_than_the_book_and_few_enough(
     assert {steps.place_in_book(code) for code in (0, (1 << bits - 1) - 1)} == {None}
 
 
-def test_the_book_finds_the_nearest_texts_and_always_as_many() -> None:
-    random = np.random.default_rng(2)
-    vectors = unit(random.normal(size=(64, 8)).astype(np.float32))
-    book = Book.of([[5, number % 7 + 5] for number in range(64)], vectors)
-    exact = np.argsort(-(vectors @ vectors.T), axis=1)
-    np.testing.assert_array_equal(book.nearest(vectors, 1)[:, 0], np.arange(64))
-    assert np.mean([len({*a} & {*b}) / 8 for a, b in zip(book.nearest(vectors, 8), exact[:, :8], strict=True)]) > 0.98
-    nothing = book.nearest(np.zeros((1, 8), np.float32), 16)  # an empty text
-    assert len(set(nothing[0].tolist())) == 16
-    assert [book.row(place) for place in (0, 63)] == [[5, 5], [5, 5]]
-
-
-def test_the_book_gives_the_nearest_text_first_however_many_are_looked_up() -> None:
-    random = np.random.default_rng(3)
-    book = Book.of([[5]] * 1024, unit(random.normal(size=(1024, 8)).astype(np.float32)))
-    asked = unit(random.normal(size=(600, 8)).astype(np.float32))  # more than are compared at once
-    near = asked @ book._vectors.T
-    found = book.nearest(asked, 512)  # half of the book, as for a code of 1 bit
-    assert found.shape == (600, 512)
-    assert all(len(set(row)) == 512 for row in found.tolist())
-    np.testing.assert_allclose(np.take_along_axis(near, found, 1), -np.sort(-near, axis=1)[:, :512], atol=1e-6)
-
-
-def test_a_book_that_is_not_whole_is_refused() -> None:
-    vectors, rows = np.zeros((64, 8), np.float32), [[5, 6]] * 64
-    book = Book.of(rows, vectors)
-    assert (book.bits, Book.of([[5]], vectors[:1]).bits) == (6, 0)
-    with pytest.raises(ValueError, match="power of two, got 63"):
-        Book.of(rows[:63], vectors[:63])
-    for tokens, ends, coarse in (
-        (book.tokens, book.ends, book.coarse[:63]),
-        (book.tokens[:-1], book.ends, book.coarse),
-        (book.tokens[:0], book.ends[:0], book.coarse[:0]),
-    ):
-        with pytest.raises(ValueError, match="with a vector each"):
-            Book(tokens, ends, coarse)
-
-
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
     model, _ = load(tiny_code, bits=9, gist_bits=9)
     rows = model.encoder.tokens(["an apple " * 200 + "nine keys " * 2000, "an apple " * 200 + "a song " * 2000])
@@ -321,14 +276,6 @@ def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path
         Rewriter.load(str(tmp_path), epsilon=10)
 
 
-def test_every_text_of_the_shipped_book_is_fit_to_be_shown() -> None:
-    parts = Networks.load(Bundle.find("mini-code").folder)
-    texts = parts.tokenizer.decode_batch([parts.book.row(place) for place in range(1 << parts.book.bits)])
-    assert len(texts) == 1 << 15
-    assert not [text for text in texts if is_offensive(text)]
-    assert min(len(parts.book.row(place)) for place in range(1 << parts.book.bits)) >= 1
-
-
 def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
@@ -344,57 +291,3 @@ def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> No
     assert (card["noise"]["options_log2"], card["guarantee"]["delta"]) == (8, 0.0)
     assert card["person"]["guarantee"]["epsilon"] == 20
     assert CliRunner().invoke(cli, ["card", "verify", str(tmp_path / "out.csv.card.json")]).exit_code == 0
-
-
-# -- arithmetic coding ------------------------------------------------------------------------------------------------
-
-
-def frequencies(seed: int, tokens: int, rows: int) -> np.ndarray:
-    random = np.random.default_rng(seed)
-    return to_frequencies(random.dirichlet(np.full(tokens, 0.3), size=rows).astype(np.float32))
-
-
-def test_frequencies_are_whole_numbers_of_a_fixed_sum() -> None:
-    counts = frequencies(0, 300, 20)
-    assert counts.min() >= 1
-    assert (counts.sum(axis=1) == SCALE).all()
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 12), st.integers(1, 1024))
-def test_a_reader_follows_the_coder_as_far_as_the_bits_go(seed: int, tokens: int, length: int, bits: int) -> None:
-    counts = frequencies(seed, tokens, length)
-    edges = to_edges(counts)
-    text = np.random.default_rng(seed + 1).integers(tokens, size=length).tolist()
-    coder = TextCoder()
-    for place, token in enumerate(text):
-        coder.push(edges[place], token)
-    reader = TextReader(coder.code(bits), bits)
-    read = [reader.read(counts[place], edges[place]) for place in range(length)]
-    if bits > coder.spent + 2:
-        assert read == text
-    low, width = Fraction(0), Fraction(1)  # of the tokens so far
-    piece = Fraction(coder.code(bits), 1 << bits)
-    for place, token in enumerate(text):
-        low, width = (
-            low + width * Fraction(int(edges[place, token]), SCALE),
-            width * Fraction(int(counts[place, token]), SCALE),
-        )
-        if not low <= piece <= piece + Fraction(1, 1 << bits) <= low + width:
-            break
-        assert read[place] == token  # the piece lies inside: the bits decide this token
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 70))
-def test_every_string_of_bits_can_be_read(seed: int, tokens: int, bits: int) -> None:
-    counts = frequencies(seed, tokens, 12)
-    edges = to_edges(counts)
-    reader = TextReader(seed % (1 << bits), bits)
-    for place in range(12):
-        assert 0 <= reader.read(counts[place], edges[place]) < tokens
-
-
-def test_a_number_that_is_no_code_is_refused() -> None:
-    with pytest.raises(ValueError, match="a code of 3 bits"):
-        TextReader(8, 3)

@@ -172,7 +172,7 @@ class Ledger:
                 [(person, run, count * release.texts, now) for person, count in rows.items()],
             )
             self._connection.execute(
-                "UPDATE runs SET rows_before = rows_upto, rows_upto = ?, people = people + ? WHERE run = ?",
+                "UPDATE runs SET rows_upto = ?, people = people + ? WHERE run = ?",
                 (upto, new, run),
             )
 

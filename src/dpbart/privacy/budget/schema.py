@@ -18,7 +18,6 @@ CREATE TABLE runs (
   mechanism TEXT NOT NULL,
   model TEXT NOT NULL,       -- name@fingerprint
   events TEXT NOT NULL,      -- JSON: what the texts of a row and their label spend, budgets as decimal strings
-  rows_before INTEGER NOT NULL DEFAULT 0,  -- recorded before the last transaction of the run
   rows_upto INTEGER NOT NULL DEFAULT 0,    -- recorded in total
   people INTEGER NOT NULL DEFAULT 0,       -- people whom this run recorded first
   units TEXT NOT NULL DEFAULT '',          -- what was counted: people or texts ('': unknown)

@@ -29,6 +29,7 @@ def upgrade(connection: sqlite3.Connection) -> int:
             connection.execute(f"ALTER TABLE runs ADD COLUMN {column}")
         # A part was saved before the next one was recorded.
         connection.execute("UPDATE runs SET safe = rows_before")
+        connection.execute("ALTER TABLE runs DROP COLUMN rows_before")
         _merge_people(connection)
         _write_limits(connection)
         connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -4,44 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
-from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.batch import Batch
 from dpbart.tables.encoding import ESCAPE, Encoder
 from dpbart.tables.faults import Fault
 from dpbart.tables.file import File
-from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.formats.json_values import DECODER, checked, encoded, without_mark
-from dpbart.tables.formats.lines import check_text, numbered, row_batches
-from dpbart.tables.paths import spread
+from dpbart.tables.formats.json_values import DECODER, OfObjects, encoded, without_mark
+from dpbart.tables.formats.lines import check_text
 
 LONGEST_OBJECT = 2**27  # characters
 _BLOCK = 2**16  # characters read at a time
 _SPACE = re.compile("[ \t\r\n]*")
 _LONGEST_TOKEN = 16  # characters: a literal or escape that the end of a block cuts begins at most this far before it
-
-
-class JsonArray(Format):
-    """A file with one array of objects. The keys of the first object are the columns."""
-
-    endings = (".json",)
-    further_keys = named = True
-
-    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
-        return next((tuple(spread(row, named)) for row in numbered(file, _rows(file))), None)
-
-    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
-        rows = (checked(row, text_columns) for row in _rows(file))
-        return row_batches(numbered(file, rows), text_columns, size)
-
-    def draft(self, source: Source) -> Draft:
-        source.check_types()
-        return Draft(partial(_Sink, encoding=source.encoding))
-
-    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
-        return None
 
 
 class _Sink:
@@ -61,6 +37,16 @@ class _Sink:
         if not self._closed:
             self._closed = True
             self._encoder.write("[]\n" if self._before.startswith("[") else "\n]\n")
+
+
+class JsonArray(OfObjects):
+    """A file with one array of objects."""
+
+    endings = (".json",)
+    sink = _Sink
+
+    def rows(self, file: File) -> Iterator[dict[str, object]]:
+        return _rows(file)
 
 
 def _rows(file: File) -> Iterator[dict[str, object]]:

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import BinaryIO
 
-from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.batch import Batch
 from dpbart.tables.encoding import ESCAPE, Encoder
 from dpbart.tables.faults import Fault
 from dpbart.tables.file import File
-from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.formats.json_values import DECODER, checked, encoded, without_mark
-from dpbart.tables.formats.lines import lines, numbered, row_batches, up_to_blank_end
-from dpbart.tables.paths import spread
-
-
-class JsonLines(Format):
-    """A file with one object per line. The keys of the first row are the columns."""
-
-    endings = (".jsonl", ".ndjson")
-    further_keys = named = True
-
-    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
-        return next((tuple(spread(row, named)) for row in numbered(file, _rows(file))), None)
-
-    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
-        rows = (checked(row, text_columns) for row in _rows(file))
-        return row_batches(numbered(file, rows), text_columns, size)
-
-    def draft(self, source: Source) -> Draft:
-        source.check_types()
-        return Draft(partial(_Sink, encoding=source.encoding))
-
-    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
-        return None
+from dpbart.tables.formats.json_values import DECODER, OfObjects, encoded, without_mark
+from dpbart.tables.formats.lines import lines, up_to_blank_end
 
 
 class _Sink:
@@ -47,6 +23,16 @@ class _Sink:
         self._encoder.write("".join(f"{encoded(row)}\n" for row in batch.as_rows()))
 
     def close(self) -> None: ...
+
+
+class JsonLines(OfObjects):
+    """A file with one object per line."""
+
+    endings = (".jsonl", ".ndjson")
+    sink = _Sink
+
+    def rows(self, file: File) -> Iterator[dict[str, object]]:
+        return _rows(file)
 
 
 def _rows(file: File) -> Iterator[dict[str, object]]:

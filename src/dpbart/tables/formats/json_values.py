@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from dpbart.tables.batch import is_unicode
+from dpbart.tables.batch import Rows, is_unicode
 from dpbart.tables.faults import Fault
-from dpbart.tables.paths import Row, value_at
+from dpbart.tables.file import File
+from dpbart.tables.formats.format import Draft, Format, Sink, Source
+from dpbart.tables.formats.lines import numbered, row_batches
+from dpbart.tables.paths import Row, spread, value_at
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -60,3 +66,28 @@ def encoded(row: Row) -> str:
 def without_mark(encoding: str) -> str:
     """The encoding of a JSON file, which has no UTF-8 byte order mark (RFC 8259, section 8.1)."""
     return encoding.removesuffix("-sig")
+
+
+class OfObjects(Format):
+    """A format of one object per row. The keys of the first object are the columns; later ones may have others."""
+
+    further_keys = named = True
+    sink: Callable[..., Sink]  # takes a handle and an encoding
+
+    @abstractmethod
+    def rows(self, file: File) -> Iterator[dict[str, object]]:
+        """The objects of a file, in order."""
+
+    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
+        return next((tuple(spread(row, named)) for row in numbered(file, self.rows(file))), None)
+
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
+        rows = (checked(row, text_columns) for row in self.rows(file))
+        return row_batches(numbered(file, rows), text_columns, size)
+
+    def draft(self, source: Source) -> Draft:
+        source.check_types()
+        return Draft(partial(self.sink, encoding=source.encoding))
+
+    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
+        return None
