@@ -32,3 +32,10 @@ def marked(texts: Sequence[str]) -> list[str]:
 def shuffle_request(folder: Path, ending: str = ".csv", **changed: Any) -> Request:
     """A request to shuffle in.csv in a folder."""
     return Request(folder / "in.csv", folder / f"out{ending}", **{"shuffle": True, **changed})
+
+
+def write_people(folder: Path, rows: int) -> Path:
+    """Write in.csv with the texts of five people in turn; returns the folder."""
+    people = "".join(f"p{number % 5},text {number}\n" for number in range(rows))
+    (folder / "in.csv").write_text("who,text\n" + people)
+    return folder

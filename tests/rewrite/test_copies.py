@@ -19,7 +19,7 @@ from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
 from dpbart.rewrite.durable.unfinished import UnfinishedRun
 from dpbart.rewrite.request import Request
 from dpbart.testing import fake_rewriter
-from tests.rewrite.jobs import marked, run
+from tests.rewrite.jobs import marked, run, write_people
 
 ROWS, PART = 40, 8
 
@@ -36,11 +36,7 @@ def rewriter(monkeypatch: pytest.MonkeyPatch) -> Rewriter:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with (tmp_path / "in.csv").open("w", newline="") as out:
-        rows = csv.writer(out)
-        rows.writerow(["who", "text"])
-        rows.writerows((f"p{number % 5}", f"text {number}") for number in range(ROWS))
-    return tmp_path
+    return write_people(tmp_path, ROWS)
 
 
 def a_request(folder: Path, out: str = "out.csv", **changed: object) -> Request:

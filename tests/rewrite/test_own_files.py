@@ -24,7 +24,7 @@ from dpbart.rewrite.durable import commit
 from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.request import Request
 from dpbart.testing import fake_rewriter
-from tests.rewrite.jobs import marked, run
+from tests.rewrite.jobs import marked, run, write_people
 
 ROWS, PART = 12, 8
 
@@ -41,11 +41,7 @@ def a_rewriter() -> Rewriter:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    with (tmp_path / "in.csv").open("w", newline="") as out:
-        rows = csv.writer(out)
-        rows.writerow(["who", "text"])
-        rows.writerows((f"p{number % 5}", f"text {number}") for number in range(ROWS))
-    return tmp_path
+    return write_people(tmp_path, ROWS)
 
 
 def a_request(folder: Path, **changed: object) -> Request:
