@@ -11,7 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request, ViewportSize, expect
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Download,
+    Locator,
+    Page,
+    Playwright,
+    Request,
+    ViewportSize,
+    expect,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE = 60_000  # milliseconds; a busy machine is slow, not wrong
@@ -80,6 +90,17 @@ class Watched:
         assert foreign == []
         left = "[localStorage.length, sessionStorage.length, document.cookie.length, location.search, location.hash]"
         assert self.page.evaluate(left) == [0, 0, 0, "", ""]
+
+
+def download(button: Locator, folder: Path) -> list[Path]:
+    """Press a button, and save what the browser downloads, up to the page of the card."""
+    saved: list[Download] = []
+    button.page.on("download", lambda each: saved.append(each))  # Playwright takes no builtin
+    with button.page.expect_event("download", lambda each: each.suggested_filename.endswith(".html")):
+        button.click()
+    for each in saved:
+        each.save_as(folder / each.suggested_filename)
+    return [folder / each.suggested_filename for each in saved]
 
 
 def open_page(browser: Browser, address: str, *, width: int = 1100, dark: bool = False) -> Watched:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Browser, sync_playwright
 
+from dpbart.cli import cli
 from tests.page.chromium import Watched, open_page, serving, start_chromium
 
 TOKEN = "a-token-for-the-tests-of-the-page-0123456789"
@@ -65,6 +67,12 @@ def visit(browser: Browser) -> Iterator[Open]:
     for each in opened:
         each.check()
         each.page.context.close()
+
+
+def check_card(card: Path, output: Path) -> None:
+    """As its reader would: the card holds for this output."""
+    done = CliRunner().invoke(cli, ["card", "verify", str(card), "--output", str(output)])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from click.testing import CliRunner
-from playwright.sync_api import Download, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from dpbart.cli import cli
-from tests.page.conftest import Open
+from tests.page.chromium import download
+from tests.page.conftest import Open, check_card
 
 
 def send(page: Page, file: Path, *, person: str = "patient") -> Locator:
@@ -22,28 +21,16 @@ def send(page: Page, file: Path, *, person: str = "patient") -> Locator:
     return page.locator(".job").first
 
 
-def download(page: Page, job: Locator, folder: Path) -> list[Path]:
-    """The output and its card, as the browser saves them."""
-    saved: list[Download] = []
-    page.on("download", lambda each: saved.append(each))
-    with page.expect_event("download", lambda each: each.suggested_filename.endswith(".html")):
-        job.get_by_role("button", name="Download with its card").click()
-    for each in saved:
-        each.save_as(folder / each.suggested_filename)
-    return [folder / each.suggested_filename for each in saved]
-
-
 def test_a_file_comes_back_with_a_card_that_verifies(visit: Open, address: str, notes: Path, tmp_path: Path) -> None:
     page = visit(address).page
     job = send(page, notes)
     expect(job).to_contain_text("done: 64 of 64 rows")
     expect(job.get_by_role("heading")).to_have_text(notes.name)  # as text
-    output, card, _ = download(page, job, tmp_path)
+    output, card, _ = download(job.get_by_role("button", name="Download with its card"), tmp_path)
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["patient"] for row in rows] == [f"p{place}" for place in range(64)]
     assert "doctor in Leeds on day 7 about" not in output.read_text()
-    done = CliRunner().invoke(cli, ["card", "verify", str(card), "--output", str(output)])
-    assert done.exit_code == 0, done.output
+    check_card(card, output)
     job.get_by_role("button", name="Show the card").click()
     shown = page.locator("#card")
     expect(shown).to_be_focused()

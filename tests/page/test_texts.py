@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from dpbart.privacy.facts import Facts
 from dpbart.rewrite.settings import Settings
 from dpbart.web.examples import EXAMPLES
-from tests.page.conftest import Open
+from tests.page.chromium import download
+from tests.page.conftest import Open, check_card
 
 SECRET = "My sister Ottilie had her gall bladder removed in Uppsala."
 HTML = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
@@ -89,19 +91,49 @@ def test_a_pasted_text_and_its_rewriting_stand_side_by_side(visit: Open, address
     assert page.locator("#text-result img, #text-result script").count() == 0
     assert page.title() == "dpbart"
     shown = [text.split("\n")[-1] for text in pairs.locator("p").all_inner_texts()]
-    with page.expect_download() as downloading:
-        page.get_by_role("button", name="Download the rewritten texts").click()
-    downloading.value.save_as(tmp_path / "out.json")
-    saved = json.loads((tmp_path / "out.json").read_text())
-    assert saved["texts"] == [shown[1], shown[3]]
-    assert saved["guarantee"]["epsilon"] == 10
-    assert SECRET not in (tmp_path / "out.json").read_text()
+    output, card, _ = download(
+        page.locator("#text-result").get_by_role("button", name="Download with the card"), tmp_path
+    )
+    with output.open(newline="") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == [shown[1], shown[3]]
+    check_card(card, output)
+    page.get_by_role("button", name="Show the card").click()
+    expect(page.locator("#card")).to_be_focused()
+    expect(page.locator("#card")).to_contain_text(json.loads(card.read_text())["run"]["output_sha256"])
     sent = [request for request in watched.requests if SECRET in (request.post_data or "")]
     assert [request.url for request in sent] == [f"{address}v1/rewrite"]  # once, and in no address
     assert not [request for request in watched.requests if "Ottilie" in request.url]
     page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#card")).to_be_hidden()
     assert SECRET not in page.content()
     assert page.locator("#texts").input_value() == ""
+
+
+def test_a_lost_answer_is_neither_drawn_nor_charged_again(visit: Open, address: str) -> None:
+    watched = visit(address)
+    page = watched.page
+    lost: list[str] = []
+
+    def lose(route: Route) -> None:
+        lost.append(route.fetch().text())  # the server has answered
+        route.abort()
+
+    page.route("**/v1/rewrite", lose, times=1)
+    page.locator("#texts").fill("The gate was painted blue.")
+    page.locator("#text-person").fill("lotte")
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    watched.complaints.clear()  # of the browser, about the lost answer
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(page.locator("#text-result .pair")).to_contain_text(json.loads(lost[0])["texts"][0])
+    page.get_by_role("button", name="Rewrite", exact=True).click()  # after an answer, it is a new question
+    expect(page.locator("#text-go")).to_be_enabled()
+    sent = [each for each in watched.requests if each.url.endswith("/v1/rewrite")]
+    keys = [each.headers["idempotency-key"] for each in sent]
+    assert keys[0] == keys[1] != keys[2]
+    page.get_by_role("tab", name="People").click()
+    lotte = page.locator("#people").get_by_role("row", name="lotte").locator("td")
+    expect(lotte.first).to_have_text("2")  # texts
 
 
 def test_the_browser_is_asked_to_remember_nothing(visit: Open, address: str) -> None:

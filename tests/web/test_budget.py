@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.errors import BudgetExceeded, DpbartError
+from dpbart.errors import BudgetExceeded
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.testing import described, fake_rewriter
@@ -76,7 +76,7 @@ def test_many_callers_at_once_are_charged_exactly_and_no_further_than_the_limit(
 
 def charge(person: str, key: Key | None = None, budget: str | None = None) -> Charge:
     most = None if budget is None else Decimal(budget)
-    return Charge(described(fake_rewriter()), {person: 1}, most, key, lambda rewriting: "|".join(rewriting.texts))
+    return Charge(described(fake_rewriter()), {person: 1}, most, key, lambda rewriting, run: "|".join(rewriting.texts))
 
 
 def drawn(*texts: str) -> Rewriting:
@@ -104,7 +104,8 @@ def test_an_answer_is_stored_before_it_is_recorded(tmp_path: Path, monkeypatch: 
         record(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ledger, "record", watched)
-    assert releases.record([(charge("anna", KEY), drawn("new"))]) == {}
+    anna = charge("anna", KEY)
+    assert releases.record([(anna, drawn("new"))]) == {anna: "new"}
     assert seen == ["new"]
 
 
@@ -139,9 +140,9 @@ def test_one_refused_request_of_a_batch_refuses_no_other(tmp_path: Path) -> None
         (charge("anna", KEY), drawn("2")),
         (charge("bert", OTHER), drawn("3")),
     ]
-    refused = releases.record(batch)
-    assert list(refused) == [batch[1][0]]
-    assert isinstance(refused[batch[1][0]], BudgetExceeded)
+    outcomes = dict(releases.record(batch))
+    assert isinstance(outcomes.pop(batch[1][0]), BudgetExceeded)
+    assert list(outcomes.values()) == ["1", "3"]
     assert (texts_of(file, "anna"), texts_of(file, "bert")) == (1, 1)
     assert (answers.find(KEY), answers.find(OTHER)) == (None, "3")
     forget_unrecorded(file, answers)
@@ -151,6 +152,7 @@ def test_one_refused_request_of_a_batch_refuses_no_other(tmp_path: Path) -> None
 def test_requests_with_different_person_budgets_are_each_held_to_their_own(tmp_path: Path) -> None:
     file, _, releases = opened(tmp_path)
     small, large = charge("anna", budget="5"), charge("bert", budget="50")
-    refused: dict[Charge, DpbartError] = dict(releases.record([(large, drawn("1")), (small, drawn("2"))]))
-    assert list(refused) == [small]
+    outcomes = releases.record([(large, drawn("1")), (small, drawn("2"))])
+    assert outcomes[large] == "1"
+    assert isinstance(outcomes[small], BudgetExceeded)
     assert (texts_of(file, "anna"), texts_of(file, "bert")) == (0, 1)

@@ -5,51 +5,73 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from dpbart import __version__
 from dpbart.privacy.budget.ledger import utc_now
 from dpbart.privacy.card import shuffled
-from dpbart.privacy.card.card import NOT_COVERED, TRUST_MODEL, UNIT, Card, RunFacts
+from dpbart.privacy.card.card import UNIT, Card, RunFacts
 from dpbart.privacy.card.row import RowFacts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.rewrite.free_text import free_text_columns
 
 if TYPE_CHECKING:
+    from dpbart.rewrite.account import Account
     from dpbart.rewrite.durable.unfinished import RunSettings
     from dpbart.rewrite.job import Job
+    from dpbart.rewrite.settings import Described
 
 JOINED_UNIT = "all texts of one person, joined into one document: " + UNIT.partition(": ")[2]
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy")
 
 
-def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
-    """The card of a finished run."""
-    labels, release = job.request.policy, job.account.release
-    text = release.one_text
+def describe_texts(account: Account, described: Described, *, recipe: str, texts: int, run: RunFacts) -> Card:
+    """The card of texts that come from no table, one release each."""
+    text = account.release.one_text
     return Card(
         guarantee=Guarantee(float(text.epsilon), float(text.delta)),
-        person=job.account.facts(rows=rows),
-        facts=job.described.facts,
-        model=job.described.model,
-        # How long a run takes depends on its texts, and no guarantee covers that.
-        run=run if job.shuffling is None else replace(run, seconds=None, rows_per_second=None),
-        rows=rows,
-        labels="no label column named" if labels is None else labels.words,
-        label_epsilon=0.0 if labels is None else labels.epsilon,
-        label_options=None if labels is None or labels.response is None else labels.response.options,
-        other_columns=_other_columns(job),
+        person=account.facts(rows=texts),
+        facts=described.facts,
+        model=described.model,
+        run=run,
+        rows=texts,
+        labels="no label column named",
+        label_epsilon=0.0,
+        label_options=None,
+        other_columns=(),
         metrics="none was computed against the private texts",
         recipe=recipe,
         version=__version__,
         made=utc_now(),
+        row=RowFacts(("text",), joined=False, pieces=None, texts=1, guarantee=account.row.guarantee),
+    )
+
+
+def describe(job: Job, *, recipe: str, rows: int, run: RunFacts) -> Card:
+    """The card of a finished run: what holds for its texts, and what its table adds."""
+    labels, shuffling = job.request.policy, job.shuffling
+    card = replace(
+        describe_texts(job.account, job.described, recipe=recipe, texts=rows, run=run),
+        other_columns=_other_columns(job),
         unit=JOINED_UNIT if job.request.join_documents else UNIT,
         free_text_columns=free_text(job),
-        shuffled=job.shuffling,
-        trust_model=TRUST_MODEL if job.shuffling is None else shuffled.TRUST_MODEL,
-        not_covered=NOT_COVERED if job.shuffling is None else shuffled.NOT_COVERED,
         row=_row(job),
+    )
+    if labels is not None:
+        options = None if labels.response is None else labels.response.options
+        card = replace(card, labels=labels.words, label_epsilon=labels.epsilon, label_options=options)
+    if shuffling is None:
+        return card
+    return replace(
+        card,
+        shuffled=shuffling,
+        trust_model=shuffled.TRUST_MODEL,
+        not_covered=shuffled.NOT_COVERED,
+        # How long a run takes depends on its texts, and no guarantee covers that.
+        run=replace(run, seconds=None, rows_per_second=None),
     )
 
 
@@ -62,26 +84,32 @@ def check_card(job: Job) -> None:
 
 
 def run_facts(
-    *, rewritten: int, seconds: float, settings: RunSettings, output: str | None, engine: str, refused: int
+    *, rewritten: int, seconds: float | None, settings: RunSettings, output: str | None, engine: str, refused: int
 ) -> RunFacts:
     """The card's facts about the run itself; `output` is the SHA-256 of the output file."""
-    from importlib.metadata import version  # not needed to refuse a run, and slow to import
-
     return RunFacts(
         engine=engine,
         refused=refused,
-        seconds=round(seconds, 3),
-        rows_per_second=round(rewritten / max(seconds, 1e-9), 3),
-        versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        seconds=None if seconds is None else round(seconds, 3),
+        rows_per_second=None if seconds is None else round(rewritten / max(seconds, 1e-9), 3),
+        versions=_versions(),
         settings_sha256=hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
         output_sha256=output,
     )
 
 
+@cache
+def _versions() -> Mapping[str, str]:
+    from importlib.metadata import version  # not needed to refuse a run, and slow to import
+
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+
+
 def run_settings(job: Job) -> RunSettings:
     """Everything that must be the same when a run is resumed. The engine and the person budget may change."""
-    request, described = job.request, job.described
+    request = job.request
     return {
+        **model_settings(job.described),
         "text columns": list(request.text_columns),
         "join columns": request.join_columns,
         "pieces": job.pieces.split,
@@ -96,6 +124,13 @@ def run_settings(job: Job) -> RunSettings:
         "encoding": request.dialect.encoding,
         "document": request.dialect.document,
         "ledger": None if request.ledger is None else str(request.ledger.resolve()),
+        **({"shuffle": True} if request.shuffle else {}),
+    }
+
+
+def model_settings(described: Described) -> RunSettings:
+    """Everything about the model and its channel that changes what comes out."""
+    return {
         "channel": described.facts.recipe,
         "model": described.model.identity,
         "model files": described.files,
@@ -103,7 +138,6 @@ def run_settings(job: Job) -> RunSettings:
         "decoding": described.model.decoding,
         "batch size": described.batch_size,
         "version": __version__,
-        **({"shuffle": True} if request.shuffle else {}),
     }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from dpbart.errors import DpbartError
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
@@ -25,12 +26,12 @@ Load = Callable[[Settings], Rewriter]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Texts that wait for one rewriter. Whoever waits gets the new texts, or the error."""
+    """Texts that wait for one rewriter. Whoever waits gets the new texts, the body of an answer, or the error."""
 
     settings: Settings
     texts: Sequence[str] = field(repr=False)
     charge: Charge | None = None  # recorded before the answer; None if somebody else records it
-    answer: Future[Rewriting] = field(default_factory=Future)
+    answer: Future[Any] = field(default_factory=Future)  # a body if there is a charge, or else a Rewriting
 
 
 class Batcher:
@@ -44,8 +45,11 @@ class Batcher:
         self._texts = 0  # that wait
         threading.Thread(target=self._run, name="dpbart-rewriter", daemon=True).start()
 
-    def submit(self, settings: Settings, texts: Sequence[str], charge: Charge) -> Future[Rewriting]:
+    def submit(self, settings: Settings, texts: Sequence[str], charge: Charge) -> Future[str]:
         """Put the texts of a request into the queue. They are recorded before they are answered.
+
+        Returns:
+            The body of the answer, when it is there.
 
         Raises:
             Problem: 429, because too many texts wait already.
@@ -53,18 +57,18 @@ class Batcher:
         with self._changed:
             if self._texts and self._texts + len(texts) > self._most:
                 raise busy(f"{self._texts:,} texts are waiting.")
-            return self._put(Work(settings, texts, charge))
+            return self._put(Work(settings, texts, charge)).answer
 
     def submit_uncharged(self, settings: Settings, texts: Sequence[str]) -> Future[Rewriting]:
         """Put public texts into the queue, or a batch of a file job, which records its texts itself."""
         with self._changed:
-            return self._put(Work(settings, texts))
+            return self._put(Work(settings, texts)).answer
 
-    def _put(self, work: Work) -> Future[Rewriting]:
+    def _put(self, work: Work) -> Work:
         self._waiting.append(work)
         self._texts += len(work.texts)
         self._changed.notify()
-        return work.answer
+        return work
 
     def _run(self) -> None:
         while True:
@@ -103,13 +107,13 @@ class Batcher:
         new = iter(rewriting.texts)
         parts = [replace(rewriting, texts=tuple(islice(new, len(work.texts)))) for work in batch]
         charged = [(work.charge, part) for work, part in zip(batch, parts, strict=True) if work.charge is not None]
-        refused = self._releases.record(charged)
+        outcomes = self._releases.record(charged)
         for work, part in zip(batch, parts, strict=True):
-            error = None if work.charge is None else refused.get(work.charge)
-            if error is None:
-                work.answer.set_result(part)
+            outcome = part if work.charge is None else outcomes[work.charge]
+            if isinstance(outcome, DpbartError):
+                work.answer.set_exception(outcome)
             else:
-                work.answer.set_exception(error)
+                work.answer.set_result(outcome)
 
     def _is_paid(self, work: Work) -> bool:
         """Whether the budget allows it, as far as is known now. If not, whoever waits is told."""

@@ -6,18 +6,20 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from dpbart import DEFAULT_MODEL
 from dpbart.errors import BadParameter
 from dpbart.privacy.budget.ids import normal_id
+from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.settings import Settings
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 
 Fields = Mapping[str, Any]
 SETTINGS = ("model", "epsilon", "delta", "mechanism", "length", "beams")
-_REWRITE = (*SETTINGS, "texts", "people", "person_budget")
+_REWRITE = (*SETTINGS, "texts", "people", "person_budget", "card")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class RewriteBody:
     texts: tuple[str, ...] = field(repr=False)
     people: tuple[str, ...] | None = None  # normal ids, one per text
     person_budget: float | None = None  # epsilon
+    card: bool = False  # whether a card is wanted
 
     @classmethod
     def read(cls, body: bytes, limits: Limits) -> RewriteBody:
@@ -44,7 +47,12 @@ class RewriteBody:
         budget = number(given, "person_budget")
         if budget is not None and not budget > 0:
             raise BadParameter(f"person budget must be greater than 0, got {budget}.")
-        return cls(settings_of(given), texts, people, budget)
+        return cls(settings_of(given), texts, people, budget, truth(given, "card"))
+
+    @property
+    def exact_budget(self) -> Decimal | None:
+        """The person budget, with every digit."""
+        return None if self.person_budget is None else exactly(self.person_budget)
 
 
 def read_object(body: bytes) -> Fields:

@@ -28,6 +28,7 @@ from dpbart.web.guard import busy, logger
 from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, request_of
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
+from dpbart.web.rewritten import ENGINE
 
 _SWEEP_SECONDS = 15.0
 _IN_FLIGHT = 2  # batches: one being rewritten, one waiting
@@ -72,7 +73,7 @@ class Queued:
 
     @property
     def name(self) -> str:
-        return "server, in one process"
+        return ENGINE
 
     def map(self, batches: Iterable[Some]) -> Answers[Some]:
         waiting: deque[tuple[Some, Future[Rewriting]]] = deque()

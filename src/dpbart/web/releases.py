@@ -34,14 +34,14 @@ class Charge:
         people: the number of texts of each person.
         budget: the most epsilon that each of them may have spent afterwards.
         key: the Idempotency-Key, if there is one.
-        render: the body of the answer.
+        render: writes the body of the answer, from the new texts and the name of the run in the ledger.
     """
 
     described: Described
     people: Mapping[str, int]
     budget: Decimal | None
     key: Key | None
-    render: Callable[[Rewriting], str] = field(repr=False)
+    render: Callable[[Rewriting, str | None], str] = field(repr=False)
 
     @property
     def release(self) -> Release:
@@ -54,6 +54,7 @@ class Charge:
 
 
 Charged = tuple[Charge, Rewriting]
+Outcome = str | DpbartError  # the body of the answer, or why there is none
 
 
 @dataclass
@@ -83,39 +84,38 @@ class Releases:
         if self._ledger is not None:
             self._ledger.check(charge.release, charge.people, budget=charge.budget, units=UNITS)
 
-    def record(self, charged: Sequence[Charged]) -> Mapping[Charge, DpbartError]:
+    def record(self, charged: Sequence[Charged]) -> Mapping[Charge, Outcome]:
         """Record releases of one rewriter: all in one transaction or, if one of them is refused, each on its own.
 
         Returns:
-            The refused ones, and why. Only the others may be answered.
+            The answer to each, or why it is refused. What a client is sent is what was stored: it is written once.
         """
-        refused: dict[Charge, DpbartError] = {}
         alike = len({charge.budget for charge, _ in charged}) <= 1
         try:
             if alike:
-                self._record_together(charged)
-                return refused
+                return self._record_together(charged)
         except DpbartError as error:
             if len(charged) == 1:
                 return {charged[0][0]: error}
+        outcomes: dict[Charge, Outcome] = {}
         for each in charged:
-            refused.update(self.record([each]))
-        return refused
+            outcomes.update(self.record([each]))
+        return outcomes
 
-    def _record_together(self, charged: Sequence[Charged]) -> None:
+    def _record_together(self, charged: Sequence[Charged]) -> Mapping[Charge, str]:
         if not charged:
-            return
-        ledger, stored = self._ledger, list[Stored]()
+            return {}
+        ledger, stored, bodies = self._ledger, list[Stored](), dict[Charge, str]()
         rows = None if ledger is None else self._rows(ledger, charged[0][0])
-        upto = 0 if rows is None else rows.recorded
+        run, upto = (None, 0) if rows is None else (rows.run, rows.recorded)
         for charge, rewriting in charged:
             upto += charge.texts
+            bodies[charge] = charge.render(rewriting, run)
             if charge.key is not None:
-                run = None if rows is None else rows.run
-                stored.append(Stored(charge.key, run, upto, charge.render(rewriting)))
+                stored.append(Stored(charge.key, run, upto, bodies[charge]))
         self._answers.put(stored)
         if ledger is None or rows is None:
-            return
+            return bodies
         people: Counter[str] = Counter()
         for charge, _ in charged:
             people.update(charge.people)
@@ -125,6 +125,7 @@ class Releases:
             self._answers.forget([each.key for each in stored])
             raise
         rows.recorded = upto
+        return bodies
 
     def _rows(self, ledger: Ledger, charge: Charge) -> _Rows:
         """The run of this server for what the charge spends. The ledger hears of it with its first release."""

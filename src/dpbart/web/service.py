@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,12 @@ from typing import Any
 from dpbart.errors import BadParameter, BadTable, BudgetExceeded
 from dpbart.files import OWN, reason
 from dpbart.models.bundle import Bundle, bundled_names
+from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.people import People
-from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 from dpbart.web.answers import Answers, Key, check_same
 from dpbart.web.batching import Batcher, Load
@@ -31,6 +30,7 @@ from dpbart.web.jobs import Jobs, no_such_model
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 from dpbart.web.releases import Charge, Releases, forget_unrecorded
+from dpbart.web.rewritten import Rewritten
 from dpbart.web.spending import left_of, spending
 
 _KNOWN_SETTINGS = 256  # whose models are hashed and channels made
@@ -112,25 +112,33 @@ class Service:
     async def _rewrite(self, body: bytes, key: Key | None) -> str:
         asked = RewriteBody.read(body, self.limits)
         settings, loop = self.offered(asked.settings), asyncio.get_running_loop()
-        charge = await loop.run_in_executor(None, self._charge, asked, settings, key)
-        answer: Future[Rewriting] = self.batcher.submit(settings, asked.texts, charge)
         try:
-            return charge.render(await asyncio.wrap_future(answer))
+            charge = await loop.run_in_executor(None, self._charge, asked, settings, key)
+            return await asyncio.wrap_future(self.batcher.submit(settings, asked.texts, charge))
         except BudgetExceeded as error:
-            left = await loop.run_in_executor(None, left_of, self.ledger, charge.people, charge.budget)
+            people, budget = dict.fromkeys(asked.people or ()), asked.exact_budget
+            left = await loop.run_in_executor(None, left_of, self.ledger, people, budget)
             raise Problem.of(error, left=left) from None
 
     def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None) -> Charge:
         if asked.people is None and (self.ledger is not None or asked.person_budget is not None):
             raise BadParameter('a ledger or a person budget needs ids. Pass "people": [...], with one id per text.')
         described, people = settings.described, Counter(asked.people or ())
-        budget = None if asked.person_budget is None else exactly(asked.person_budget)
-        charge = Charge(described, people, budget, key, lambda rewriting: _answer(settings, rewriting))
-        # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones.
-        counted = None if asked.people is None else People("people")
-        delta, texts = exactly(described.delta), len(asked.texts)
-        Account.open(charge.release, counted, people, total=texts, delta=delta, budget=budget, ledger=None)
-        return charge
+        # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones, and
+        # is asked for every request when its turn comes. A card needs its delta now.
+        account = Account.open(
+            Release((described.facts.event,)),
+            None if asked.people is None else People("people"),
+            people,
+            total=len(asked.texts),
+            delta=exactly(described.delta),
+            budget=asked.exact_budget,
+            ledger=self.ledger if asked.card else None,
+        )
+        account.close()
+        answer = Rewritten(settings, account, asked.card)
+        answer.check()
+        return Charge(described, people, asked.exact_budget, key, answer.body)
 
     async def examples(self, settings: Settings) -> dict[str, Any]:
         """Made-up texts, rewritten at this budget. They are public, so nobody is charged, and drawn once."""
@@ -157,18 +165,6 @@ class Service:
         if self.ledger is None:
             raise Problem(404, "no-ledger", "this server has no ledger. Start it with --ledger FILE.")
         return spending(self.ledger, start=start, count=count)
-
-
-def _answer(settings: Settings, rewriting: Rewriting) -> str:
-    return json.dumps(
-        {
-            "texts": list(rewriting.texts),
-            "guarantee": guarantee_json(rewriting.guarantee),
-            "recipe": rewriting.recipe,
-            "model": settings.model,
-        },
-        ensure_ascii=False,
-    )
 
 
 def _own_folder(state: Path) -> int:

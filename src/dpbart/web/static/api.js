@@ -43,12 +43,23 @@ export const act = async (method, path, body = null, headers = {}) => {
   return answer.status === 204 ? null : answer.json();
 };
 
-export const post = (path, value, headers = {}) =>
-  act("POST", path, JSON.stringify(value), { "Content-Type": "application/json", ...headers });
+export const post = (path, body, headers = {}) => act("POST", path, body, { "Content-Type": "application/json", ...headers });
 
-// A retry with the same key neither draws nor charges a second time.
-export const newKey = () =>
+const unanswered = new Map(); // path: what was asked there last, and its key
+
+const newKey = () =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (each) => each.toString(16).padStart(2, "0")).join("");
+
+// Ask with an Idempotency-Key. If no answer arrives, the same question keeps its key: asking again neither draws nor
+// charges a second time. `what` tells questions apart; `send` gets the header.
+export async function askOnce(path, what, send) {
+  const last = unanswered.get(path);
+  const key = last?.what === what ? last.key : newKey();
+  unanswered.set(path, { what, key });
+  const answer = await send({ "Idempotency-Key": key });
+  unanswered.delete(path);
+  return answer;
+}
 
 export function useToken(given) {
   token = given;

@@ -1,6 +1,5 @@
-// The card of a job, in its own words. It is read from the card's page and built again as text.
+// The card of an output, in its own words. It is read from the card's page and built again as text.
 
-import { fetched, get } from "./api.js";
 import { byId, element, facts } from "./dom.js";
 import { promise } from "./promise.js";
 
@@ -15,8 +14,7 @@ function fact(cell) {
 }
 
 // The page of the card, parsed without its style: it is never shown itself.
-async function parsed(path) {
-  const page = await (await fetched(path)).blob.text();
+function parsed(page) {
   return new DOMParser().parseFromString(page.replace(/<style>[\s\S]*?<\/style>/, ""), "text/html");
 }
 
@@ -40,11 +38,11 @@ function rebuilt(part) {
   }
 }
 
-export async function showCard(job) {
-  const [card, page] = await Promise.all([get(job.card), parsed(job.card.replace(/\.json$/, ".html"))]);
-  promise("card", { isPrivate: card.private, words: "The output of this card has no guarantee." });
-  byId("card-title").textContent = `Privacy card of ${job.name}`;
-  byId("card-page").replaceChildren(...[...page.body.children].map(rebuilt).filter((each) => each !== null));
+// Both are strings: the JSON and the page.
+export function showCard(name, { json, html }) {
+  promise("card", { isPrivate: JSON.parse(json).private, words: "The output of this card has no guarantee." });
+  byId("card-title").textContent = `Privacy card of ${name}`;
+  byId("card-page").replaceChildren(...[...parsed(html).body.children].map(rebuilt).filter((each) => each !== null));
   byId("card").hidden = false;
   byId("card").focus();
 }

@@ -37,12 +37,18 @@ async function remove(job) {
   });
 }
 
+const part = (job, kind) => fetched(job.card.replace(/json$/, kind));
+
+async function card(job) {
+  const [json, html] = await Promise.all(["json", "html"].map(async (kind) => (await part(job, kind)).blob.text()));
+  showCard(job.name, { json, html });
+}
+
 async function download(job) {
   const output = await fetched(job.result);
   save(output.name, output.blob);
   for (const kind of ["json", "html"]) {
-    const card = await fetched(job.card.replace(/json$/, kind));
-    save(`${output.name}.card.${kind}`, card.blob);
+    save(`${output.name}.card.${kind}`, (await part(job, kind)).blob);
   }
 }
 
@@ -53,7 +59,7 @@ function buttons(job) {
     cancelled: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     failed: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     done: [button("Download with its card", () => attempt(() => download(job)), { class: "main" }),
-      button("Show the card", () => attempt(() => showCard(job))), button("Delete", () => remove(job))],
+      button("Show the card", () => attempt(() => card(job))), button("Delete", () => remove(job))],
   };
   return element("div", { class: "buttons" }, ...offered[job.status]);
 }

@@ -1,7 +1,8 @@
 // Texts that a person pastes. They are in the request of this page and nowhere else.
 
-import { newKey, post } from "./api.js";
+import { askOnce, post } from "./api.js";
 import { settings, whenBudgetChanges } from "./budget.js";
+import { hideCard, showCard } from "./card.js";
 import { attempt, button, byId, element, save } from "./dom.js";
 import { pairs } from "./pairs.js";
 import { promise } from "./promise.js";
@@ -12,10 +13,13 @@ const split = (all) => all.split(/\n[ \t]*\n/).map((text) => text.trim()).filter
 function clear() {
   byId("text-result").replaceChildren();
   promise("texts", null);
+  hideCard();
 }
 
-function download(answer) {
-  save("rewritten.json", new Blob([`${JSON.stringify(answer, null, 2)}\n`], { type: "application/json" }));
+// Byte for byte: the card holds a hash of the output.
+function download({ output, card }) {
+  save(output.name, new Blob([output.content], { type: "text/csv" }));
+  for (const kind of ["json", "html"]) save(`${output.name}.card.${kind}`, new Blob([card[kind]]));
 }
 
 function show(originals, answer) {
@@ -27,9 +31,11 @@ function show(originals, answer) {
       : element("span", { class: "not-private" }, "NOT PRIVATE")),
     ...pairs(originals, answer.texts),
     element("div", { class: "buttons" },
-      button("Download the rewritten texts", () => download(answer)),
+      button("Download with the card", () => download(answer), { class: "main" }),
+      button("Show the card", () => showCard("the rewritten texts", answer.card)),
       button("Clear", () => { byId("texts").value = ""; clear(); byId("texts").focus(); })),
-    element("p", { class: "quiet" }, "The download holds the rewritten texts, their guarantee and the recipe, not the originals. A privacy card that others can verify comes with files, below."),
+    element("p", { class: "quiet" }, "The download is a table of the rewritten texts, without the originals, and a card that others can verify with ",
+      element("code", {}, "dpbart card verify"), "."),
   );
 }
 
@@ -37,8 +43,8 @@ async function rewrite() {
   const texts = split(byId("texts").value);
   if (texts.length === 0) throw new Error("There is no text yet. Paste one first.");
   const person = byId("text-person").value.trim();
-  const body = { ...settings(), texts, ...(person === "" ? {} : { people: texts.map(() => person) }) };
-  show(texts, await post("/v1/rewrite", body, { "Idempotency-Key": newKey() }));
+  const body = JSON.stringify({ ...settings(), texts, card: true, ...(person === "" ? {} : { people: texts.map(() => person) }) });
+  show(texts, await askOnce("/v1/rewrite", body, (key) => post("/v1/rewrite", body, key)));
 }
 
 export function startTexts() {

@@ -1,0 +1,80 @@
+"""The answer to POST /v1/rewrite: new texts, their guarantee and, if the client asks for it, a file with its card."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpbart.rewrite.account import Account
+from dpbart.rewrite.describe import describe_texts, model_settings, run_facts
+from dpbart.rewrite.rewriter import Rewriting
+from dpbart.rewrite.settings import Settings
+from dpbart.web.figures import guarantee_json
+
+ENGINE = "server, in one process"
+_FILE = "rewritten.csv"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """How the answer to one request is written.
+
+    Attributes:
+        settings: the model and its budget.
+        account: who is charged.
+        card: whether the client wants a card.
+    """
+
+    settings: Settings
+    account: Account
+    card: bool
+
+    def body(self, rewriting: Rewriting, run: str | None) -> str:
+        """The JSON of the answer.
+
+        Args:
+            rewriting: the new texts.
+            run: the name of the run in the ledger; None without one.
+        """
+        held = {
+            "texts": list(rewriting.texts),
+            "guarantee": guarantee_json(rewriting.guarantee),
+            "recipe": rewriting.recipe,
+            "model": self.settings.model,
+        }
+        if self.card:
+            held |= self._file(rewriting, run)
+        return json.dumps(held, ensure_ascii=False)
+
+    def check(self) -> None:
+        """Write an answer once before anything is spent: if it cannot be written, nothing may be released."""
+        facts = self.settings.described.facts
+        self.body(Rewriting(("",), facts, facts.recipe), "none yet")
+
+    def _file(self, rewriting: Rewriting, run: str | None) -> dict[str, Any]:
+        """The new texts as a table, and its card. Both are strings, because every byte of them counts."""
+        described, content = self.settings.described, _table(rewriting.texts)
+        facts = run_facts(
+            rewritten=len(rewriting.texts),
+            seconds=None,  # the texts of several requests are rewritten together
+            settings={**model_settings(described), "people": self.account.people is not None},
+            output=hashlib.sha256(content.encode()).hexdigest(),
+            engine=ENGINE,
+            refused=0,
+        )
+        account = self.account if run is None else replace(self.account, run=run)
+        card = describe_texts(account, described, recipe=rewriting.recipe, texts=len(rewriting.texts), run=facts)
+        pages = {"json": card.as_json(), "html": card.as_html(), "txt": card.as_text()}
+        return {"output": {"name": _FILE, "content": content}, "card": pages}
+
+
+def _table(texts: Sequence[str]) -> str:
+    """CSV with one column."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([["text"], *([text] for text in texts)])
+    return written.getvalue()
