@@ -158,6 +158,7 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
         jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
 
     check("Rewritten", client.rewrite("A text.").json)
+    check("Rewritten", client.rewrite("A text.", card=True).json)
     check("Problem", client.rewrite("A text.", epsilon=-1).json)
     check("Job", client.upload("a.csv", b"text\nhello\n").json)
     for name, operation in (("Rewrite", "/v1/rewrite"), ("JobOptions", "/v1/jobs")):
