@@ -4,17 +4,20 @@
 # The server prints its token once: docker logs shows it. Give your own with --token-file.
 FROM python:3.11.13-slim-bookworm
 
-RUN useradd --create-home --uid 10001 dpbart \
+# Without GPU libraries: the CPU builds of torch have an index of their own.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+RUN useradd --no-create-home --uid 10001 dpbart \
  && install -d -o dpbart -g dpbart -m 0700 /var/lib/dpbart
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN pip install --no-cache-dir ".[web,excel]" \
-      "starlette==1.10.0" "uvicorn==0.54.0" "python-multipart==0.0.33" \
+RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" --constraint constraints.txt ".[web,excel,sign]" \
  && rm -rf /src/*
 
 USER dpbart
 WORKDIR /var/lib/dpbart
+ENV HOME=/var/lib/dpbart
 VOLUME /var/lib/dpbart
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
