@@ -129,12 +129,22 @@ def _streamed(make: Callable[[BinaryIO], Sink], dropped: frozenset[str]) -> Iter
 
 
 @dataclass(frozen=True)
-class _FileWriter:
+class _TargetWriter:
+    """Writes a file or a folder next to its path; it gets its name at the end.
+
+    Attributes:
+        path: as the user has named it, for messages.
+        partial: what is written.
+        sink: writes it.
+        dropped: the columns that are left out.
+        settle: puts everything on disk. A full disk is found here, before anything is replaced.
+    """
+
     path: Path
-    partial_file: Path
-    handle: BinaryIO
+    partial: Path
     sink: Sink
     dropped: frozenset[str]
+    settle: Callable[[], None]
 
     def write(self, batch: Batch) -> None:
         with _one_line(self.path):
@@ -142,26 +152,8 @@ class _FileWriter:
 
     def finish(self) -> str:
         with _one_line(self.path):
-            self.sink.close()
-            self.handle.flush()
-            os.fsync(self.handle.fileno())  # a full disk is found here, before anything is replaced
-            return digest_of(self.partial_file)
-
-
-@dataclass(frozen=True)
-class _FolderWriter:
-    path: Path
-    partial_folder: Path
-    sink: Sink
-    dropped: frozenset[str]
-
-    def write(self, batch: Batch) -> None:
-        with _one_line(self.path):
-            self.sink.write(batch.without(self.dropped))
-
-    def finish(self) -> str:
-        with _one_line(self.path):
-            return digest_of(self.partial_folder)
+            self.settle()
+            return digest_of(self.partial)
 
 
 @contextmanager
@@ -175,7 +167,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
         with _one_line(path):
             sink = make(handle)
         cleanup.callback(_quietly, sink.close)
-        yield _FileWriter(path, partial_file, handle, sink, dropped)
+        yield _TargetWriter(path, partial_file, sink, dropped, lambda: _settle(sink, handle))
         with _one_line(path):
             sink.close()
             handle.close()
@@ -189,9 +181,16 @@ def _written_folder(path: Path, make: Callable[[Path], Sink], dropped: frozenset
         with _one_line(path):
             partial_folder.mkdir()
         cleanup.callback(shutil.rmtree, partial_folder, ignore_errors=True)
-        yield _FolderWriter(path, partial_folder, make(partial_folder), dropped)
+        sink = make(partial_folder)
+        yield _TargetWriter(path, partial_folder, sink, dropped, sink.close)
         with _one_line(path):
             put_folder_in_place(partial_folder, target)
+
+
+def _settle(sink: Sink, handle: BinaryIO) -> None:
+    sink.close()
+    handle.flush()
+    os.fsync(handle.fileno())
 
 
 def _quietly(close: Callable[[], None]) -> None:

@@ -69,7 +69,7 @@ class Rewritten:
         )
         account = self.account if run is None else replace(self.account, run=run)
         card = describe_texts(account, described, recipe=rewriting.recipe, texts=len(rewriting.texts), run=facts)
-        pages = {"json": card.as_json(), "html": card.as_html(), "txt": card.as_text()}
+        pages = {"json": card.as_json(), "html": card.as_html()}
         return {"output": {"name": _FILE, "content": content}, "card": pages}
 
 
