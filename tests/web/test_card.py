@@ -35,7 +35,7 @@ def test_a_card_comes_with_the_file_that_it_describes(client: Client, tmp_path: 
     answer = client.rewrite("The room was clean.", 'She said "no",\nand left.', card=True).json
     output, card = saved(tmp_path, answer)
     said = verified(output, card)
-    assert "'rewritten.csv.card.html' show exactly what the JSON says" in said
+    assert "'rewritten.csv.card.html' shows exactly what the JSON says" in said
     again = CliRunner().invoke(cli, ["rewrite", str(output), str(tmp_path / "again.csv"), "--mechanism", "none"])
     assert again.exit_code == 0, again.output  # it is a table that dpbart can read
     assert "2 texts rewritten" in again.output

@@ -183,8 +183,9 @@ def _pages(card: Held, facts: Facts, file: Path) -> Check:
         raise BadTable(f"the pages next to {str(file)!r} cannot be read: {reason(error)}.") from None
     except _NO_SENSE:
         other = [page.name for page in there]
-    names = " and ".join(repr(page) for page in other or (page.name for page in there))
-    return Check("pages", not other, f"{names} {'do NOT show' if other else 'show'} exactly what the JSON says")
+    named = other or [page.name for page in there]
+    show = ("does NOT show" if other else "shows") if len(named) == 1 else ("do NOT show" if other else "show")
+    return Check("pages", not other, f"{' and '.join(map(repr, named))} {show} exactly what the JSON says")
 
 
 def _signature(card: Held, key: Path | None) -> Check:
