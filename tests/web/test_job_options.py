@@ -158,6 +158,15 @@ def test_no_path_of_the_server_is_in_any_problem_of_a_job(tmp_path: Path, monkey
         assert failed["id"] not in detail
 
 
+def test_plain_text_is_one_text_per_line_unless_told_otherwise(client: Client) -> None:
+    job = rewritten(client, {"epsilon": 2}, b"One text.\nAnother text.\n", "my notes.txt")
+    assert job["rows"] == 2
+    assert job["notices"][0] == "my notes.txt is read as one text per line. To rewrite it as one text, pass --document."
+    job = rewritten(client, {"epsilon": 2, "document": True}, b"One text.\nThe same text.\n", "my notes.txt")
+    assert job["rows"] == 1
+    assert not any("is read as" in notice for notice in job["notices"])
+
+
 def test_the_notices_of_a_job_outlive_the_server(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state") as client:
         job = rewritten(client, {"epsilon": 2}, b"text\nhello\n")

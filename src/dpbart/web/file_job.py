@@ -74,7 +74,8 @@ class FileJob:
         request, settings = request_of(self.folder, self.record.options, ledger)
         settings = offered(shuffle.with_local_epsilon(request, offered(settings)))
         planned = plan(request, settings.described)
-        self.change(RUNNING, rows=planned.rows, notices=notices(planned))
+        read = [] if request.reading is None else [f"{self.record.name} is read as {request.reading}."]
+        self.change(RUNNING, rows=planned.rows, notices=[*read, *notices(planned)])
         planned.run(Queued(batcher, settings, self))
 
 

@@ -33,7 +33,7 @@ function update() {
   for (const option of byId("roles").querySelectorAll("option[value=other]")) option.textContent = isAlone ? LEFT_OUT : ROLES.other;
   byId("roles-hint").textContent = isAlone
     ? "Columns that are left out are not in the output."
-    : "Columns that are released as they are have no protection. The card lists them.";
+    : "Released columns have no protection. The card lists them.";
   byId("join-columns-field").hidden = having("text").length < 2;
   byId("label-fields").hidden = having("label").length === 0;
   for (const field of document.querySelectorAll("[data-randomized]")) field.hidden = byId("label-policy").value !== "randomize";
