@@ -103,6 +103,17 @@ def download(button: Locator, folder: Path) -> list[Path]:
     return [folder / each.suggested_filename for each in saved]
 
 
+def send(page: Page, file: Path, **roles: str) -> Locator:
+    """Choose a file and the roles of its columns, and press the button. Returns the newest job on the page."""
+    before = page.locator(".job").count()
+    page.locator("#file").set_input_files(file)
+    for column, role in roles.items():
+        page.get_by_label(column, exact=True).select_option(role)
+    page.get_by_role("button", name="Rewrite the file").click()
+    expect(page.locator(".job")).to_have_count(before + 1)
+    return page.locator(".job").first
+
+
 def open_page(browser: Browser, address: str, *, width: int = 1100, dark: bool = False) -> Watched:
     """A page in a fresh browser profile."""
     size: ViewportSize = {"width": width, "height": 900}

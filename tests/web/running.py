@@ -68,7 +68,12 @@ class Client:
         return self.post("/v1/rewrite", {"texts": list(texts), "epsilon": 10, **more}, headers)
 
     def upload(
-        self, name: str, content: bytes, options: object = None, headers: Mapping[str, str] | None = None
+        self,
+        name: str,
+        content: bytes,
+        options: object = None,
+        headers: Mapping[str, str] | None = None,
+        path: str = "/v1/jobs",
     ) -> Answer:
         quoted = name.replace('"', "%22")
         body = (
@@ -80,7 +85,7 @@ class Client:
             + b"\r\n--x--\r\n"
         )
         form = {"Content-Type": "multipart/form-data; boundary=x", **(headers or {})}
-        return self.send("POST", "/v1/jobs", body, form)
+        return self.send("POST", path, body, form)
 
     def wait_for(self, job: str, *states: str) -> Any:
         """The job, once it is in one of these states."""

@@ -140,6 +140,7 @@ def test_openapi_describes_every_route_with_examples(client: Client) -> None:
         "/v1/examples",
         "/v1/ledger",
         "/v1/rewrite",
+        "/v1/columns",
         "/v1/jobs",
         "/v1/jobs/{id}",
         "/v1/jobs/{id}/cancel",
@@ -160,7 +161,19 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
     check("Rewritten", client.rewrite("A text.").json)
     check("Rewritten", client.rewrite("A text.", card=True).json)
     check("Problem", client.rewrite("A text.", epsilon=-1).json)
-    check("Job", client.upload("a.csv", b"text\nhello\n").json)
-    for name, operation in (("Rewrite", "/v1/rewrite"), ("JobOptions", "/v1/jobs")):
+    job = client.upload("a.csv", b"text\nhello\n", {"epsilon": 2, "shuffle": True}).json
+    check("Job", job)
+    check("Job", client.wait_for(job["id"], "done"))
+    check("Columns", client.upload("a.csv", b"text\nhello\n", {}, path="/v1/columns").json)
+    uploads = (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns"))
+    for name, operation in (("Rewrite", "/v1/rewrite"), *uploads):
         content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
         check(name, content["example"].get("options", content["example"]))
+
+
+def test_openapi_names_every_option_of_an_upload(client: Client) -> None:
+    schemas = client.get("/openapi.json").json["components"]["schemas"]
+    for name, path in (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns")):
+        refused = client.upload("a.csv", b"text\nhello\n", {"epsilom": 1}, path=path).json["detail"]
+        taken = refused.partition("the fields ")[2].partition(", and has 1 more")[0]
+        assert set(taken.split(", ")) == set(schemas[name]["properties"])

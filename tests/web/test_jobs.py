@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -42,19 +43,21 @@ def test_a_file_is_rewritten_and_its_card_verifies(client: Client, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "options", "words"),
+    ("name", "content", "words"),
     [
-        ("a.csv", b"id,txt\n1,hello\n", {"epsilon": 10}, "has no column 'text'"),
-        ("a.xlsx", b"not a sheet", {"epsilon": 10}, "upload"),
-        ("a.csv", b"", {"epsilon": 10}, ""),
+        ("my notes.csv", b"id,review\n1,hello\n", "'my notes.csv' has no column 'text'. It has: id, review."),
+        ("my notes.xlsx", b"not a sheet", "'my notes.xlsx' is not a whole Excel workbook."),
+        ("my notes.csv", b"", "'my notes.csv' has no rows"),
+        ("my notes.csv.gz", b"no gzip", "'my notes.csv.gz'"),
     ],
 )
-def test_a_wrong_file_fails_with_a_reason(
-    client: Client, name: str, content: bytes, options: object, words: str
+def test_a_wrong_file_fails_with_a_reason_that_names_it_as_its_owner_does(
+    client: Client, name: str, content: bytes, words: str
 ) -> None:
-    failed = client.wait_for(client.upload(name, content, options).json["id"], "failed")
+    failed = client.wait_for(client.upload(name, content).json["id"], "failed")
     assert failed["problem"]["status"] == 422
-    assert words in failed["problem"]["detail"] or "input" in failed["problem"]["detail"]
+    assert words in failed["problem"]["detail"]
+    assert os.sep not in failed["problem"]["detail"]
     assert failed["result"] is None
     assert client.get(f"/v1/jobs/{failed['id']}/result").status == 409
 

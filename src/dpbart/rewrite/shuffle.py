@@ -78,6 +78,20 @@ def check_mechanism(facts: Facts) -> None:
         )
 
 
+def check_budget(request: Request, settings: Settings) -> None:
+    """Refuse a budget or a mechanism that the model or the request does not allow, before the input is read."""
+    central = request.central_epsilon
+    if central is not None and settings.epsilon is not None:
+        raise BadParameter(
+            "either the local or the central epsilon can be chosen. Pass --epsilon or --central-epsilon."
+        )
+    if central is not None and not central > 0:
+        raise BadParameter(f"the central epsilon must be greater than 0, got {central}.")
+    facts = (settings if central is None else replace(settings, epsilon=central)).channel.facts
+    if request.shuffle:
+        check_mechanism(facts)
+
+
 def output_columns(request: Request, table: Table) -> tuple[str, ...]:
     """The text column and, if labels are randomised, the label column."""
     randomized = request.policy is not None and request.policy.response is not None
@@ -138,13 +152,7 @@ def with_local_epsilon(request: Request, settings: Settings) -> Settings:
     """
     if request.central_epsilon is None:
         return settings
-    if settings.epsilon is not None:
-        raise BadParameter(
-            "either the local or the central epsilon can be chosen. Pass --epsilon or --central-epsilon."
-        )
-    if not request.central_epsilon > 0:
-        raise BadParameter(f"the central epsilon must be greater than 0, got {request.central_epsilon}.")
-    check_mechanism(replace(settings, epsilon=request.central_epsilon).channel.facts)
+    check_budget(request, settings)
     named = [column for column in (request.person_column,) if column is not None]
     table = open_table(request.source, text_column=request.text_columns, named=named, dialect=request.dialect)
     if request.people is None:

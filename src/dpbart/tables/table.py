@@ -31,6 +31,7 @@ from dpbart.tables.structs import field_at
 _VISITED_AT_ONCE = 1024  # rows
 _COLUMNS_SHOWN = 20
 _NAME_LENGTH = 40
+_LOOKED_INTO = 100  # columns; in a wider table, objects are not replaced by their keys
 _USUAL_NAMES = frozenset(
     [
         "author",
@@ -200,8 +201,34 @@ def open_table(
     Raises:
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
-    path, dialect = Path(path), dialect or Dialect()
-    text_columns = (text_column,) if isinstance(text_column, str) else text_column
+    path, text_columns = Path(path), (text_column,) if isinstance(text_column, str) else text_column
+    table = _with_columns(path, text_columns, named, dialect or Dialect())
+    for column in text_columns:
+        table.require(column, option="--text-column")
+    for column in text_columns:
+        _check_text_type(table, column)
+    if path != STANDARD and next(table.batches(1), None) is None:
+        raise BadTable(f"{table.name} has no rows. Give a file with at least one.")
+    return table
+
+
+def columns_of(path: Path, dialect: Dialect) -> tuple[str, ...]:
+    """The columns of a file, from its names alone. An object is replaced by its keys, such as note.text.
+
+    Raises:
+        BadTable: If its names cannot be read.
+    """
+    columns = _with_columns(path, (TEXT,), (), dialect).columns
+    if len(columns) > _LOOKED_INTO:
+        return columns
+    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect).columns
+    keys: dict[str, list[str]] = {column: [] for column in columns}
+    for column in inside:
+        keys.get(column.partition(".")[0], []).extend([] if column in keys else [column])
+    return tuple(each for column in columns for each in keys[column] or [column])
+
+
+def _with_columns(path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect) -> Table:
     if path != STANDARD:
         _check_file(path)
     format = format_of(path, dialect)
@@ -212,12 +239,6 @@ def open_table(
         raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
     table = Table(file, format, columns, text_columns, dialect)
     _check_unique(table)
-    for column in text_columns:
-        table.require(column, option="--text-column")
-    for column in text_columns:
-        _check_text_type(table, column)
-    if path != STANDARD and next(table.batches(1), None) is None:
-        raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
     return table
 
 

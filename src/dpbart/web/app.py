@@ -24,7 +24,7 @@ from dpbart.web.figures import models_json, noise_json
 from dpbart.web.guard import Access, Guard
 from dpbart.web.problems import Problem
 from dpbart.web.service import Service
-from dpbart.web.transfers import Download, receive_job
+from dpbart.web.transfers import Download, receive_columns, receive_job
 
 _PAGE = 100  # people in one answer of /v1/ledger
 _CARD_TYPES = [("json", "application/json"), ("html", "text/html"), ("txt", "text/plain")]
@@ -96,6 +96,9 @@ class Routes:
         headers = {"Location": f"/v1/jobs/{job.record.id}", **(_REPLAYED if again else {})}
         return JSONResponse(jobs.as_json(job), 202, headers=headers)
 
+    async def columns(self, request: Request) -> Response:
+        return JSONResponse(await receive_columns(request, self._service.jobs))
+
     async def show_job(self, request: Request) -> Response:
         jobs = self._service.jobs
         return JSONResponse(jobs.as_json(jobs.find(_id(request))))
@@ -145,6 +148,7 @@ def make_app(service: Service, access: Access) -> Guard:
             Route("/v1/rewrite", routes.rewrite, methods=["POST"]),
             Route("/v1/jobs", routes.list_jobs, methods=["GET"]),
             Route("/v1/jobs", routes.create_job, methods=["POST"]),
+            Route("/v1/columns", routes.columns, methods=["POST"]),
             Route("/v1/jobs/{id}", routes.show_job, methods=["GET"]),
             Route("/v1/jobs/{id}", routes.delete_job, methods=["DELETE"]),
             Route("/v1/jobs/{id}/cancel", routes.cancel_job, methods=["POST"]),

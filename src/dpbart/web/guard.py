@@ -22,7 +22,7 @@ from dpbart.web.problems import Problem
 logger = logging.getLogger("dpbart.web")
 
 API = "/v1/"
-UPLOADS = "/v1/jobs"
+UPLOADS = ("/v1/jobs", "/v1/columns")
 _OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
 _SECONDS_TO_WAIT = 60.0  # for the next part of a body
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -136,7 +136,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)  # the start and the end of the server
             return
-        upload = scope["path"] == UPLOADS and scope["method"] == "POST"
+        upload = scope["path"] in UPLOADS and scope["method"] == "POST"
         body, send = _Body(receive, self._limits.upload if upload else self._limits.body, upload), _with_headers(send)
         try:
             self._check(scope, body)

@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import BadParameter, one_line
+from dpbart.errors import BadTable, one_line
 from dpbart.files import OWN, write_whole
 from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.request import Request
-from dpbart.rewrite.settings import Settings
-from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import format_of
-from dpbart.web.bodies import SETTINGS, Fields, number, refuse_unknown, settings_of, string, truth
 
 WAITING, RUNNING, CANCELLED, FAILED, DONE = "waiting", "running", "cancelled", "failed", "done"
 _ENDING = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")
 _ID = re.compile(r"[0-9a-f]{32}")
+_NO_ENDING = ".none"  # a name without an ending would be that of a folder
 _LONGEST_NAME = 200  # characters
-_STRINGS = ("text_column", "label_column", "labels", "person_column", "id_column", "missing_person")
-_OTHERS = ("label_set", "person_budget", "join_documents", "delimiter", "encoding", "document")
-_FIELDS = (*SETTINGS, *_STRINGS, *_OTHERS)
 
 
 @dataclass(frozen=True)
@@ -41,6 +35,7 @@ class Record:
         ended: when it was cancelled, failed or done.
         downloaded: when its result was first sent in full.
         rows: of the output, once they are counted.
+        notices: what the run said before anything was released.
         problem: why it failed.
     """
 
@@ -52,6 +47,7 @@ class Record:
     ended: float | None = None
     downloaded: float | None = None
     rows: int | None = None
+    notices: Sequence[str] = ()
     problem: Mapping[str, Any] | None = None
 
 
@@ -106,6 +102,24 @@ class JobFolder:
     def save(self, record: Record) -> None:
         write_whole(self.path / "job.json", json.dumps(asdict(record)), mode=OWN)
 
+    def in_words(self, words: str, name: str) -> str:
+        """Words about the files of this job as their owner calls them, without any path of this server.
+
+        Args:
+            words: of an error.
+            name: of the uploaded file.
+        """
+        for path in (self.path, self.path.resolve()):
+            for folder in (str(path), repr(str(path))[1:-1], one_line(str(path))):
+                words = words.replace(f"{folder}/{self.source.name}", name)
+                words = words.replace(f"{folder}/{self.target.name}", self.result_name(name))
+                words = words.replace(f"{folder}/", "")
+        return words
+
+    def result_name(self, name: str) -> str:
+        """The name under which the result is saved, such as notes.private.csv."""
+        return f"{name[: -len(self.ending)]}.private{self.ending}"
+
     def remove_input(self) -> None:
         """The originals go as soon as the output is complete."""
         self.source.unlink(missing_ok=True)
@@ -124,38 +138,15 @@ def ending_of(name: str) -> str:
     '.csv.gz'
     """
     found = _ENDING.search(name)
-    ending = ".none" if found is None else found.group().lower()
-    format_of(Path(f"upload{ending}"))
+    ending = _NO_ENDING if found is None else found.group().lower()
+    try:
+        format_of(Path(f"upload{ending}"))
+    except BadTable as error:
+        words = str(error).replace(f"upload{ending}", shown_name(name))
+        raise BadTable(words.replace(_NO_ENDING, "") if found is None else words) from None
     return ending
 
 
 def shown_name(name: str) -> str:
     """The last part of a file's name, for people."""
     return one_line(name.replace("\\", "/").rpartition("/")[2])[-_LONGEST_NAME:]
-
-
-def request_of(folder: JobFolder, options: Fields, ledger: Path | None) -> tuple[Request, Settings]:
-    """What a job has to do. Contradictory options are refused here, before the file is read."""
-    refuse_unknown(options, _FIELDS)
-    label_set = options.get("label_set", [])
-    if not isinstance(label_set, list) or not all(isinstance(each, str) for each in label_set):
-        raise BadParameter("label_set must be a list of strings.")
-    named = {name: string(options, name) for name in _STRINGS}
-    dialect = Dialect(string(options, "delimiter"), string(options, "encoding"), None, truth(options, "document"))
-    request = Request(
-        folder.source,
-        folder.target,
-        text_column=named["text_column"] or "text",
-        label_column=named["label_column"],
-        labels=named["labels"],
-        label_set=tuple(label_set),
-        resume=True,
-        person_column=named["person_column"],
-        join_documents=truth(options, "join_documents"),
-        id_column=named["id_column"],
-        missing_person=named["missing_person"] or "refuse",
-        person_budget=number(options, "person_budget"),
-        ledger=ledger,
-        dialect=dialect,
-    )
-    return request, settings_of(options)

@@ -2,90 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dpbart.errors import DpbartError, NotPrepared, one_line
-from dpbart.privacy.card.recomputed import guarantee_of
 from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.engines.engine import Answers, Some, ended
-from dpbart.rewrite.job import plan
-from dpbart.rewrite.notices import notices
-from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
+from dpbart.rewrite.shuffle import check_budget
 from dpbart.web.answers import reused
 from dpbart.web.batching import Batcher
-from dpbart.web.figures import guarantee_json
+from dpbart.web.file_job import FileJob, job_json
 from dpbart.web.guard import busy, logger
-from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, request_of
+from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record
+from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
-from dpbart.web.rewritten import ENGINE
 
 _SWEEP_SECONDS = 15.0
-_IN_FLIGHT = 2  # batches: one being rewritten, one waiting
-
-
-@dataclass
-class FileJob:
-    """A job: its files, where it stands, and whether it should stop."""
-
-    folder: JobFolder
-    record: Record
-    done: int = 0  # rows
-    notices: tuple[str, ...] = ()
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def change(self, status: str, **more: Any) -> None:
-        """Take the next step, and save it."""
-        self.record = replace(self.record, status=status, **more)
-        self.folder.save(self.record)
-
-    @property
-    def result_name(self) -> str:
-        """The name under which the result is saved, such as notes.private.csv."""
-        ending = self.folder.ending
-        return f"{self.record.name[: -len(ending)]}.private{ending}"
-
-    def expires(self, limits: Limits) -> float | None:
-        """When its files are deleted; None while it waits or runs."""
-        if self.record.ended is None:
-            return None
-        last = self.record.ended + limits.job_seconds
-        return last if self.record.downloaded is None else min(last, self.record.downloaded + limits.downloaded_seconds)
-
-
-@dataclass(frozen=True)
-class Queued:
-    """The engine of file jobs: their batches wait in the same queue as the texts of requests."""
-
-    batcher: Batcher
-    settings: Settings
-    job: FileJob
-
-    @property
-    def name(self) -> str:
-        return ENGINE
-
-    def map(self, batches: Iterable[Some]) -> Answers[Some]:
-        waiting: deque[tuple[Some, Future[Rewriting]]] = deque()
-        for batch in ended(batches):
-            if self.job.stop.is_set():
-                raise Stopped("cancelled")
-            if batch is not None:
-                waiting.append((batch, self.batcher.submit_uncharged(self.settings, batch.texts())))
-            while waiting and (batch is None or len(waiting) >= _IN_FLIGHT):
-                first, answer = waiting.popleft()
-                yield first, answer.result()
-                self.job.done = waiting[0][0].first - 1 if waiting else self.job.record.rows or 0
 
 
 class Jobs:
@@ -158,8 +98,8 @@ class Jobs:
         except FileExistsError:
             raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
         try:
-            _, settings = request_of(folder, options, self._ledger)
-            _ = self._offered(settings).channel  # refuses a budget or mechanism that the model does not have
+            request, settings = request_of(folder, options, self._ledger)
+            check_budget(request, self._offered(settings))
         except BaseException:
             folder.remove()
             raise
@@ -225,30 +165,19 @@ class Jobs:
 
     def as_json(self, job: FileJob) -> dict[str, Any]:
         """What a client hears about a job."""
-        record, base = job.record, f"/v1/jobs/{job.record.id}"
-        is_done = record.status == DONE
-        return {
-            "id": record.id,
-            "name": record.name,
-            "status": record.status,
-            "rows": record.rows,
-            "done": record.rows if is_done else job.done,
-            "created": record.created,
-            "ended": record.ended,
-            "expires": job.expires(self._limits),
-            "notices": list(job.notices),
-            "problem": record.problem,
-            "guarantee": self._guarantee(job) if is_done else None,
-            "result": f"{base}/result" if is_done else None,
-            "card": f"{base}/card.json" if is_done else None,
-        }
+        return job_json(job, self._limits)
 
-    def _guarantee(self, job: FileJob) -> dict[str, Any] | None:
-        with suppress(OSError, ValueError, KeyError):
-            return guarantee_json(
-                guarantee_of(json.loads(job.folder.card("json").read_text(encoding="utf-8"))["guarantee"])
-            )
-        return None
+    @contextmanager
+    def lent(self, name: str) -> Iterator[JobFolder]:
+        """A folder for an uploaded file that does not become a job. It goes in the end.
+
+        If the server is killed before, the next one deletes it like any upload that was never complete.
+        """
+        folder = JobFolder.create(self._folder, secrets.token_hex(16), name)
+        try:
+            yield folder
+        finally:
+            folder.remove()
 
     def _run(self) -> None:
         while True:
@@ -274,24 +203,16 @@ class Jobs:
     def _run_job(self, job: FileJob) -> None:
         try:
             if not job.folder.finished:
-                self._rewrite(job)
+                job.rewrite(self._batcher, self._ledger, self._offered)
             job.folder.remove_input()
             job.change(DONE, ended=time.time())
         except Stopped:
             job.change(CANCELLED, ended=time.time())
         except DpbartError as error:
-            job.change(FAILED, ended=time.time(), problem=Problem.of(error).as_json())
+            job.change(FAILED, ended=time.time(), problem=job.problem(error).as_json())
         except Exception as error:  # its words could hold a text
             problem = Problem(500, "error", f"the job failed with an unexpected error ({type(error).__name__}).")
             job.change(FAILED, ended=time.time(), problem=problem.as_json())
-
-    def _rewrite(self, job: FileJob) -> None:
-        request, settings = request_of(job.folder, job.record.options, self._ledger)
-        settings = self._offered(settings)
-        planned = plan(request, settings.described)
-        job.notices = tuple(notices(planned))
-        job.change(RUNNING, rows=planned.rows)
-        planned.run(Queued(self._batcher, settings, job))
 
     def _sweep(self) -> None:
         now = time.time()

@@ -1,12 +1,14 @@
-"""Files that come and go: an upload becomes a job, and a result is downloaded."""
+"""Files that come and go: an upload becomes a job or shows its columns, and a result is downloaded."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -15,9 +17,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from dpbart.files import OWN, create
 from dpbart.web.answers import job_id
-from dpbart.web.bodies import read_object
+from dpbart.web.bodies import Fields, read_object
+from dpbart.web.columns import columns_json
+from dpbart.web.file_job import FileJob
 from dpbart.web.job_folder import shown_name
-from dpbart.web.jobs import FileJob, Jobs
+from dpbart.web.jobs import Jobs
 from dpbart.web.problems import Problem
 
 _HOW = 'Send a form with the field "options" (JSON) and the field "file".'
@@ -26,8 +30,6 @@ _HOW = 'Send a form with the field "options" (JSON) and the field "file".'
 async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
     """Read the form, and put a new job into the queue.
 
-    A part of the form that does not fit into memory is a file without a name, which nobody else can open.
-
     Returns:
         The job, and whether it was there before: an Idempotency-Key creates one job only.
 
@@ -35,14 +37,8 @@ async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
         Problem: The form cannot be read, or too many jobs wait.
         DpbartError: The options contradict each other.
     """
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise Problem(415, "not-a-form", f"a job needs multipart/form-data. {_HOW}")
-    id = job_id(request.headers.get("idempotency-key"))
-    async with request.form(max_files=1, max_fields=1) as form:
-        upload, options = form.get("file"), form.get("options", "{}")
-        if not isinstance(upload, UploadFile) or not isinstance(options, str):
-            raise Problem(422, "bad-parameter", f"a job needs a file. {_HOW}")
-        name, given = shown_name(upload.filename or ""), read_object(options.encode())
+    async with _received(request) as (upload, name, given):
+        id = job_id(request.headers.get("idempotency-key"))
         known = jobs.known(id, name, given)
         if known is not None:
             return known, True
@@ -54,6 +50,38 @@ async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
             job.folder.remove()
             raise
     return job, False
+
+
+async def receive_columns(request: Request, jobs: Jobs) -> dict[str, Any]:
+    """Read the form, and answer with the columns of its file. The file does not stay.
+
+    Raises:
+        Problem: The form cannot be read, or the file has too many columns.
+        DpbartError: The file cannot be read.
+    """
+
+    def answer(upload: UploadFile, name: str, given: Fields) -> dict[str, Any]:
+        with jobs.lent(name) as folder:
+            _save(upload, folder.source)
+            return columns_json(folder, name, given)
+
+    async with _received(request) as received:
+        return await asyncio.to_thread(answer, *received)
+
+
+@asynccontextmanager
+async def _received(request: Request) -> AsyncIterator[tuple[UploadFile, str, Fields]]:
+    """The file of a form, its name and its options.
+
+    A part of the form that does not fit into memory is a file without a name, which nobody else can open.
+    """
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise Problem(415, "not-a-form", f"an upload needs multipart/form-data. {_HOW}")
+    async with request.form(max_files=1, max_fields=1) as form:
+        upload, options = form.get("file"), form.get("options", "{}")
+        if not isinstance(upload, UploadFile) or not isinstance(options, str):
+            raise Problem(422, "bad-parameter", f"an upload needs a file. {_HOW}")
+        yield upload, shown_name(upload.filename or ""), read_object(options.encode())
 
 
 def _save(upload: UploadFile, file: Path) -> None:

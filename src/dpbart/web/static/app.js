@@ -2,19 +2,21 @@
 
 import { get, useToken } from "./api.js";
 import { startBudget } from "./budget.js";
+import { countPeople, startColumns } from "./columns.js";
 import { attempt, byId } from "./dom.js";
 import { startExamples } from "./examples.js";
-import { look, startJobs } from "./jobs.js";
+import { keepFor, look, startJobs } from "./jobs.js";
 import { startPeople } from "./people.js";
 import { startTabs } from "./tabs.js";
 import { startTexts } from "./texts.js";
 
 function start() {
   return attempt(async () => {
-    const { ledger } = await get("/healthz");
+    const { ledger, limits } = await get("/healthz");
     byId("text-person-field").hidden = !ledger;
     byId("text-person").required = ledger;
-    byId("person-column").required = ledger;
+    countPeople(ledger);
+    keepFor(limits);
     await startBudget();
     await Promise.all([startExamples(), look()]);
   });
@@ -22,6 +24,7 @@ function start() {
 
 startTabs();
 startTexts();
+startColumns();
 startJobs();
 startPeople();
 byId("token-form").onsubmit = (event) => {

@@ -1,16 +1,21 @@
 // Files: sent, followed, cancelled, resumed and downloaded with their card.
 
-import { act, fetched, get } from "./api.js";
+import { act, askOnce, fetched, get } from "./api.js";
 import { settings } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
+import { chooseFile, columnOptions, moreOptions } from "./columns.js";
 import { attempt, button, byId, element, save } from "./dom.js";
 import { promise } from "./promise.js";
+import { lasting, moment } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
 const SAID = { waiting: "waiting for its turn", running: "rewriting", cancelled: "cancelled", failed: "failed", done: "done" };
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
 let following = false;
+let downloaded = ""; // how long an output is kept after its download, in words
+
+export const keepFor = ({ downloaded_seconds: seconds }) => { downloaded = lasting(seconds); };
 
 const isOpen = (job) => job.status === "waiting" || job.status === "running";
 
@@ -50,6 +55,7 @@ async function download(job) {
   for (const kind of ["json", "html"]) {
     save(`${output.name}.card.${kind}`, (await part(job, kind)).blob);
   }
+  await look(); // the output is kept for a shorter time now
 }
 
 function buttons(job) {
@@ -64,25 +70,40 @@ function buttons(job) {
   return element("div", { class: "buttons" }, ...offered[job.status]);
 }
 
+// What the output promises.
+function promised({ guarantee, shuffled }) {
+  if (guarantee === null) return null;
+  if (!guarantee.private) return element("p", { class: "not-private" }, "NOT PRIVATE");
+  const together = shuffled === null ? "" : ` The shuffled output as a whole has ${shuffled.words} for those who see nothing else.`;
+  return element("p", {}, `Each text has ${guarantee.words}.${together}`);
+}
+
+// What the server still has of a job, and how long.
+function kept(job) {
+  if (job.expires === null) return null;
+  return element("p", { class: "quiet" }, job.status === "done"
+    ? `The server has deleted the original. It deletes the output on ${moment(job.expires)}, or ${downloaded} after you download it.`
+    : `The server keeps your file until ${moment(job.expires)}, so that the job can resume. Then it deletes it. To delete it now, press Delete.`);
+}
+
+const keyOf = (job) => `${job.status} ${job.notices.length} ${job.expires}`;
+
 // What stays as long as the status stays, so that the focus stays where it is.
 function frame(job) {
   const standing = element("p", { role: "status" });
   const bar = element("progress", { "aria-label": `Progress of ${job.name}` });
-  const isNotPrivate = job.guarantee !== null && !job.guarantee.private;
   const place = element("article", { class: "job", "data-job": job.id },
     element("h3", {}, job.name),
-    isNotPrivate ? element("p", { class: "not-private" }, "NOT PRIVATE") : null,
-    standing, isOpen(job) ? bar : null,
+    promised(job), standing, isOpen(job) ? bar : null,
     ...job.notices.map((notice) => element("p", { class: "quiet" }, notice)),
     job.problem === null ? null : element("p", { class: "problem" }, job.problem.detail),
-    job.status === "done" ? element("p", { class: "quiet" }, "The server has deleted the original. It deletes the output ten minutes after you download it.") : null,
-    buttons(job));
-  return { place, standing, bar, key: `${job.status} ${job.notices.length}`, stopping: false };
+    kept(job), buttons(job));
+  return { place, standing, bar, key: keyOf(job), stopping: false };
 }
 
 function draw(job) {
   let seen = shown.get(job.id);
-  if (seen === undefined || seen.key !== `${job.status} ${job.notices.length}`) {
+  if (seen === undefined || seen.key !== keyOf(job)) {
     const fresh = { ...frame(job), stopping: (seen?.stopping ?? false) && isOpen(job) };
     const hadFocus = seen?.place.contains(document.activeElement);
     if (seen === undefined) byId("jobs").prepend(fresh.place);
@@ -125,16 +146,19 @@ async function follow() {
 async function send() {
   const [file] = byId("file").files;
   if (file === undefined) throw new Error("There is no file yet. Choose one first.");
-  const person = byId("person-column").value.trim();
-  const options = { ...settings(), text_column: byId("text-column").value.trim(), ...(person === "" ? {} : { person_column: person }) };
+  const options = JSON.stringify({ ...settings(), ...(await columnOptions(file)), ...moreOptions() });
   const form = new FormData();
-  form.append("options", JSON.stringify(options));
+  form.append("options", options);
   form.append("file", file);
   hideCard();
-  await act("POST", "/v1/jobs", form);
+  const what = JSON.stringify([file.name, file.size, file.lastModified, options]);
+  await askOnce("/v1/jobs", what, (key) => act("POST", "/v1/jobs", form, key));
   byId("file").value = "";
+  chooseFile(null);
   await look();
 }
+
+const choose = () => attempt(() => chooseFile(byId("file").files[0] ?? null));
 
 function startDrop() {
   const drop = byId("drop");
@@ -146,7 +170,9 @@ function startDrop() {
   drop.ondragleave = over(false);
   drop.ondrop = (event) => {
     over(false)(event);
-    if (event.dataTransfer.files.length > 0) byId("file").files = event.dataTransfer.files;
+    if (event.dataTransfer.files.length === 0) return;
+    byId("file").files = event.dataTransfer.files;
+    choose();
   };
   // A file dropped next to the field must not replace the page.
   window.ondragover = window.ondrop = (event) => event.preventDefault();
@@ -154,6 +180,7 @@ function startDrop() {
 
 export function startJobs() {
   startDrop();
+  byId("file").onchange = choose;
   byId("file-form").onsubmit = async (event) => {
     event.preventDefault();
     byId("file-go").disabled = true;

@@ -48,3 +48,12 @@ export function promiseWords(noise) {
   const said = noise.words.find((line) => line.name === "Promise").words;
   return `${said.slice(noise.guarantee.level.length + 2)} ${noise.guarantee.words} for one text.`;
 }
+
+// A span of time, such as "10 minutes".
+export function lasting(seconds) {
+  const [size, unit] = [[3600, "hour"], [60, "minute"], [1, "second"]].find(([each]) => seconds % each === 0 || each === 1);
+  return `${seconds / size} ${unit}${seconds === size ? "" : "s"}`;
+}
+
+// A moment, given in seconds since 1970, as the clock of the reader shows it.
+export const moment = (seconds) => new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });

@@ -1,0 +1,128 @@
+// The columns of the chosen file, and what happens to each of them.
+
+import { act } from "./api.js";
+import { byId, element } from "./dom.js";
+
+const ROLES = { text: "text: rewritten", person: "person: whose text it is", label: "label", other: "released as it is" };
+const LEFT_OUT = "left out";
+const PLAIN = /\.txt(\.(gz|bz2|zst))?$/i; // has texts and no columns
+
+let asked = null; // the file whose columns are shown, or will be
+let isKnown = false; // whether they are shown
+let isCounted = false; // whether the server has a ledger
+
+export const countPeople = (ledger) => { isCounted = ledger; };
+
+const lines = () => [...byId("roles").querySelectorAll("select")];
+const having = (role) => lines().filter((each) => each.value === role).map((each) => each.dataset.column);
+
+// A name alone decides. The values of a column are private.
+const guess = (name, names) => (names.length === 1 || name === "text" ? "text" : "other");
+
+function line(name, place, names) {
+  const first = guess(name, names);
+  const options = Object.entries(ROLES).map(([role, words]) => element("option", { value: role, selected: role === first }, words));
+  return element("div", { class: "role" },
+    element("label", { for: `role-${place}` }, name),
+    element("select", { id: `role-${place}`, "data-column": name, autocomplete: "off", onchange: update }, ...options));
+}
+
+// Show the fields that belong to what is chosen.
+function update() {
+  const isAlone = byId("shuffle").checked || byId("join-documents").checked;
+  for (const option of byId("roles").querySelectorAll("option[value=other]")) option.textContent = isAlone ? LEFT_OUT : ROLES.other;
+  byId("roles-hint").textContent = isAlone
+    ? "Columns that are left out are not in the output."
+    : "Released columns have no protection. The card lists them.";
+  byId("join-columns-field").hidden = having("text").length < 2;
+  byId("label-fields").hidden = having("label").length === 0;
+  for (const field of document.querySelectorAll("[data-randomized]")) field.hidden = byId("label-policy").value !== "randomize";
+}
+
+function show(file, { columns, reading }) {
+  const isPlain = PLAIN.test(file.name);
+  byId("columns").hidden = isPlain;
+  byId("document-field").hidden = !isPlain || reading === null;
+  byId("roles").replaceChildren(...(isPlain ? [] : columns.map(line)));
+  update();
+}
+
+// Ask for the columns of a file, and show them. Without a file, show none.
+export async function chooseFile(file) {
+  asked = file;
+  isKnown = false;
+  byId("columns").hidden = byId("document-field").hidden = true;
+  byId("join-columns").checked = byId("document").checked = false;
+  if (file === null) return;
+  const form = new FormData();
+  form.append("file", file);
+  byId("columns-asked").textContent = "Looking for the columns.";
+  try {
+    const answer = await act("POST", "/v1/columns", form);
+    if (asked !== file) return; // another one was chosen meanwhile
+    show(file, answer);
+    isKnown = true;
+  } finally {
+    if (asked === file) byId("columns-asked").textContent = "";
+  }
+}
+
+function only(role, words) {
+  const named = having(role);
+  if (named.length > 1) throw new Error(`Only one column can be the ${words}, and ${named.length} are. Choose one of them.`);
+  return named[0] ?? null;
+}
+
+function labelOptions() {
+  const column = only("label", "label");
+  if (column === null) return {};
+  const policy = byId("label-policy").value;
+  if (policy !== "randomize") return { label_column: column, labels: policy };
+  const epsilon = Number(byId("label-epsilon").value);
+  const set = byId("label-set").value.split(",").map((each) => each.trim()).filter((each) => each !== "");
+  if (!(epsilon > 0)) throw new Error("Randomised labels need an epsilon greater than 0. Type one next to the columns.");
+  if (set.length < 2) throw new Error("Randomised labels need all labels that there can be, at least two. Type them next to the columns.");
+  return { label_column: column, labels: `randomize:${epsilon}`, label_set: set };
+}
+
+function plainOptions() {
+  if (isCounted) throw new Error("This server counts what people spend, and plain text does not say whose it is. Use a table with a column of ids.");
+  return byId("document").checked ? { document: true } : {};
+}
+
+// What is chosen, as options of a job.
+export async function columnOptions(file) {
+  const wasKnown = isKnown && asked === file;
+  if (!wasKnown) await chooseFile(file);
+  if (PLAIN.test(file.name)) return plainOptions();
+  if (!wasKnown) throw new Error("The columns of the file are shown now. Look at them, and press the button again.");
+  const texts = having("text"), person = only("person", "person"), label = labelOptions();
+  if (texts.length === 0) throw new Error("No column is rewritten yet. Choose the one that has the texts.");
+  if (isCounted && person === null) throw new Error("This server counts what people spend. Choose the column that says whose text it is.");
+  return {
+    text_column: texts.length === 1 ? texts[0] : texts,
+    ...(texts.length > 1 && byId("join-columns").checked ? { join_columns: true } : {}),
+    ...(person === null ? {} : { person_column: person }),
+    ...label,
+  };
+}
+
+// The further choices, as options of a job. What is left as it is, is not sent.
+export function moreOptions() {
+  const options = {};
+  for (const [id, name] of [["shuffle", "shuffle"], ["join-documents", "join_documents"]]) {
+    if (byId(id).checked) options[name] = true;
+  }
+  if (byId("split").checked) {
+    options.split = "sentences";
+    if (byId("pieces").value !== "") options.pieces = Number(byId("pieces").value);
+  }
+  if (byId("missing-person").value !== "refuse") options.missing_person = byId("missing-person").value;
+  if (byId("person-budget").value !== "") options.person_budget = Number(byId("person-budget").value);
+  return options;
+}
+
+export function startColumns() {
+  for (const id of ["shuffle", "join-documents", "label-policy"]) byId(id).onchange = update;
+  byId("split").onchange = () => { byId("pieces-field").hidden = !byId("split").checked; };
+}

@@ -1,0 +1,174 @@
+"""A person says what is in each column, and what should happen to it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.page.chromium import Watched, download, send
+from tests.page.conftest import Open, check_card
+
+VISITS = ("patient", "complaint", "finding", "ill")
+
+
+def rows(prefix: str, count: int = 24) -> list[tuple[str, str, str, str]]:
+    return [
+        (f"{prefix}{row}", f"My knee hurts on day {row}.", "Nothing was found.", "no" if row % 2 else "yes")
+        for row in range(count)
+    ]
+
+
+def table(folder: Path, prefix: str) -> Path:
+    file = folder / "visits.csv"
+    with file.open("w", newline="") as handle:
+        csv.writer(handle).writerows([VISITS, *rows(prefix)])
+    return file
+
+
+def downloaded(job: Locator, folder: Path) -> tuple[Path, dict[str, object]]:
+    """The output and its card, which holds for it. The job is deleted."""
+    expect(job).to_contain_text("done: ")
+    output, card, _ = download(job.get_by_role("button", name="Download with its card"), folder)
+    check_card(card, output)
+    job.get_by_role("button", name="Delete").click()
+    expect(job.page.locator(".job")).to_have_count(0)
+    return output, json.loads(card.read_text())
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def budget(page: Page, epsilon: str) -> None:
+    page.locator("#epsilon").fill(epsilon)
+    page.keyboard.press("Tab")
+
+
+@pytest.mark.parametrize("kind", ["xlsx", "parquet"])
+def test_other_tables_come_back_in_their_own_format(visit: Open, address: str, tmp_path: Path, kind: str) -> None:
+    file, held = tmp_path / f"visits.{kind}", rows(kind, 5)
+    if kind == "xlsx":
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet()
+        for row in (VISITS, *held):
+            sheet.append(row)
+        book.save(file)
+    else:
+        pq.write_table(pa.table(dict(zip(VISITS, zip(*held, strict=True), strict=True))), file)
+    job = send(visit(address).page, file, patient="person", complaint="text")
+    output, _ = downloaded(job, tmp_path)
+    if kind == "xlsx":
+        found = list(openpyxl.load_workbook(output).worksheets[0].values)
+    else:
+        found = [VISITS, *(tuple(row.values()) for row in pq.read_table(output).to_pylist())]
+    assert output.name == f"visits.private.{kind}"
+    assert found[0] == VISITS
+    assert [(row[0], *row[2:]) for row in found[1:]] == [(row[0], *row[2:]) for row in held]
+    assert "My knee hurts on day 3." not in {row[1] for row in found}
+
+
+def choose(page: Page, column: str, role: str) -> None:
+    """As somebody without a mouse does: the first letters of a choice select it."""
+    field = page.get_by_label(column, exact=True)
+    while not field.evaluate("(field) => field === document.activeElement"):
+        page.keyboard.press("Tab")
+    page.keyboard.type(role)
+
+
+def test_two_text_columns_and_randomised_labels_by_keyboard_on_a_phone(
+    visit: Open, address: str, tmp_path: Path
+) -> None:
+    page = visit(address, width=360).page
+    budget(page, "5")
+    page.locator("#file").set_input_files(table(tmp_path, "k"))
+    expect(page.get_by_label("finding", exact=True)).to_have_value("other")
+    page.locator("#file").focus()
+    for column, role in (("patient", "person"), ("complaint", "text"), ("finding", "text"), ("ill", "label")):
+        choose(page, column, role)
+    expect(page.get_by_label("Join them into one text")).not_to_be_checked()
+    choose(page, "What happens to the labels?", "rand")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1")
+    page.keyboard.press("Tab")
+    page.keyboard.type("yes, no")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # opens the further options
+    expect(page.get_by_label("Shuffle the rows")).to_be_visible()
+    page.get_by_label("Split each text").check()
+    expect(page.get_by_label("Sentences of each text")).to_be_visible()
+    page.get_by_label("Split each text").uncheck()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    unnamed = "(all) => all.filter((each) => each.labels.length === 0).map((each) => each.id)"
+    assert page.locator("input, select").evaluate_all(unnamed) == []
+    page.locator("#file-go").press("Enter")
+    job = page.locator(".job")
+    expect(job).to_contain_text("Each row is 2 releases")
+    output, card = downloaded(job, tmp_path)
+    written = read(output)
+    assert list(written[0]) == list(VISITS)
+    assert [row["patient"] for row in written] == [f"k{row}" for row in range(24)]
+    assert {row["ill"] for row in written} <= {"yes", "no"}
+    assert not {row[1] for row in rows("k")} & {row["complaint"] for row in written}
+    assert card["label_epsilon"] == 1
+    assert card["row"]["columns"] == ["complaint", "finding"]  # type: ignore[index]
+
+
+def test_a_shuffled_output_has_the_texts_alone_and_says_what_that_gives(
+    visit: Open, address: str, tmp_path: Path
+) -> None:
+    page = visit(address).page
+    budget(page, "3")
+    page.locator("#more > summary").click()
+    page.get_by_label("Shuffle the rows").check()
+    job = send(page, table(tmp_path, "s"), patient="person", complaint="text")
+    expect(job).to_contain_text("done: 24 of 24 rows")
+    expect(job).to_contain_text("Each text has (epsilon 3, delta 0). The shuffled output as a whole has (epsilon ")
+    output, card = downloaded(job, tmp_path)
+    assert [list(row) for row in read(output)] == [["complaint"]] * 24
+    assert card["other_columns"] == []
+    stated = card["shuffled"]["guarantee"]["epsilon"]  # type: ignore[index]
+    assert stated < 3
+
+
+def refused(watched: Watched, words: str) -> None:
+    """Nothing is uploaded, and the page says why."""
+    watched.page.get_by_role("button", name="Rewrite the file").click()
+    expect(watched.page.get_by_role("alert")).to_contain_text(words)
+    assert not [each for each in watched.requests if each.method == "POST" and each.url.endswith("/v1/jobs")]
+
+
+def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, address: str, tmp_path: Path) -> None:
+    watched = visit(address)
+    page = watched.page
+    refused(watched, "There is no file yet.")
+    page.locator("#file").set_input_files(table(tmp_path, "w"))
+    role = {column: page.get_by_label(column, exact=True) for column in VISITS}
+    expect(role["ill"]).to_have_value("other")
+    refused(watched, "No column is rewritten yet.")
+    role["complaint"].select_option("text")
+    refused(watched, "Choose the column that says whose text it is.")
+    role["patient"].select_option("person")
+    role["finding"].select_option("person")
+    refused(watched, "Only one column can be the person, and 2 are.")
+    role["finding"].select_option("other")
+    role["ill"].select_option("label")
+    page.get_by_label("What happens to the labels?").select_option("randomize")
+    refused(watched, "Randomised labels need an epsilon greater than 0.")
+    page.get_by_label("Epsilon of a label").fill("1")
+    refused(watched, "Randomised labels need all labels that there can be")
+    page.get_by_label("Shuffle the rows").evaluate("(field) => field.click()")
+    expect(role["finding"].locator("option[value=other]")).to_have_text("left out")
+    plain = tmp_path / "plain.txt"
+    plain.write_text("It was cold.\n")
+    page.locator("#file").set_input_files(plain)
+    expect(page.get_by_label("The whole file is one text")).to_be_visible()
+    expect(page.locator("#columns")).to_be_hidden()
+    refused(watched, "plain text does not say whose it is")
