@@ -177,7 +177,7 @@ def test_the_notices_of_a_job_outlive_the_server(tmp_path: Path) -> None:
 
 
 def test_a_shuffled_job_of_a_killed_server_is_continued(tmp_path: Path) -> None:
-    people = 160
+    people = 96
     rows = "id,text,ill\n" + "".join(f"{number},the food was cold,no\n" for number in range(people))
     labels = {"label_column": "ill", "labels": "randomize:1", "label_set": ["yes", "no"]}
     options = {"central_epsilon": 2, "shuffle": True, "person_column": "id", **labels}
