@@ -6,7 +6,7 @@ import { hideCard, showCard } from "./card.js";
 import { chooseFile, columnOptions, moreOptions } from "./columns.js";
 import { attempt, button, byId, element, save } from "./dom.js";
 import { promise } from "./promise.js";
-import { lasting, moment } from "./words.js";
+import { lasting, moment, rate, timeLeft } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
 const SAID = { waiting: "waiting for its turn", running: "rewriting", cancelled: "cancelled", failed: "failed", done: "done" };
@@ -19,10 +19,21 @@ export const keepFor = ({ downloaded_seconds: seconds }) => { downloaded = lasti
 
 const isOpen = (job) => job.status === "waiting" || job.status === "running";
 
-function words(job, stopping) {
-  if (stopping && isOpen(job)) return "stops after this batch";
+function words(job, seen) {
+  if (seen.stopping && isOpen(job)) return "stops after this batch";
   const rows = job.rows === null ? "" : `: ${job.done.toLocaleString("en")} of ${job.rows.toLocaleString("en")} rows`;
-  return `${SAID[job.status]}${rows}`;
+  return `${SAID[job.status]}${rows}${job.status === "running" ? pace(job, seen) : ""}`;
+}
+
+// How fast it goes since the page first saw it move, and how long it will take. Both change with each batch.
+function pace({ rows, done }, seen) {
+  if (rows === null || done === 0) return "";
+  const now = { at: Date.now(), done };
+  seen.first ??= now;
+  if (done > (seen.last ?? seen.first).done) seen.last = now;
+  if (seen.last === undefined) return "";
+  const perSecond = (1000 * (done - seen.first.done)) / (seen.last.at - seen.first.at);
+  return `, ${rate(perSecond)} a second, ${timeLeft((rows - done) / perSecond)} left`;
 }
 
 async function change(job, step) {
@@ -90,7 +101,7 @@ const keyOf = (job) => `${job.status} ${job.notices.length} ${job.expires}`;
 
 // What stays as long as the status stays, so that the focus stays where it is.
 function frame(job) {
-  const standing = element("p", { role: "status" });
+  const standing = element("p", { role: isOpen(job) ? null : "status" }); // numbers that change all the time are not read out
   const bar = element("progress", { "aria-label": `Progress of ${job.name}` });
   const place = element("article", { class: "job", "data-job": job.id },
     element("h3", {}, job.name),
@@ -112,7 +123,7 @@ function draw(job) {
     shown.set(job.id, fresh);
     seen = fresh;
   }
-  const said = words(job, seen.stopping);
+  const said = words(job, seen);
   if (seen.standing.textContent !== said) seen.standing.textContent = said;
   if (job.rows !== null) [seen.bar.max, seen.bar.value] = [Math.max(1, job.rows), job.done];
 }

@@ -55,5 +55,14 @@ export function lasting(seconds) {
   return `${seconds / size} ${unit}${seconds === size ? "" : "s"}`;
 }
 
+export const rate = (perSecond) => LARGE.format(perSecond);
+
+// A guess at how long something takes, rounded up.
+export function timeLeft(seconds) {
+  if (seconds < 60) return `${Math.ceil(seconds)} seconds`.replace(/^1 seconds$/, "1 second");
+  const minutes = Math.ceil(seconds / 60);
+  return minutes < 60 ? `${lasting(60 * minutes)}` : `${(minutes / 60).toFixed(1)} hours`;
+}
+
 // A moment, given in seconds since 1970, as the clock of the reader shows it.
 export const moment = (seconds) => new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
