@@ -77,7 +77,10 @@ class Routes:
         start = request.query_params.get("start", "0")
         if not start.isdecimal() or len(start) > 12:
             raise BadParameter("start must be a whole number, at least 0.")
-        return JSONResponse(await run_in_threadpool(self._service.spending, start=int(start), count=_PAGE))
+        return JSONResponse(await self._service.people.page(start=int(start), count=_PAGE))
+
+    async def person(self, request: Request) -> Response:
+        return JSONResponse(await self._service.people.person(await request.body()))
 
     async def rewrite(self, request: Request) -> Response:
         body = await request.body()
@@ -145,6 +148,7 @@ def make_app(service: Service, access: Access) -> Guard:
             Route("/v1/noise", routes.noise),
             Route("/v1/examples", routes.examples),
             Route("/v1/ledger", routes.ledger),
+            Route("/v1/ledger/person", routes.person, methods=["POST"]),
             Route("/v1/rewrite", routes.rewrite, methods=["POST"]),
             Route("/v1/jobs", routes.list_jobs, methods=["GET"]),
             Route("/v1/jobs", routes.create_job, methods=["POST"]),
