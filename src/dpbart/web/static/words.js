@@ -57,3 +57,25 @@ export function lasting(seconds) {
 
 // A moment, given in seconds since 1970, as the clock of the reader shows it.
 export const moment = (seconds) => new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+
+// A delta, and what it means.
+export const slack = (delta) => `delta ${delta}, a slack of 1 in ${LARGE.format(1 / Number(delta))}`;
+
+// What a person has spent of their limit. Not all of it, as long as anything is left.
+export function spentWords(one, isOpen) {
+  const limit = one.limit === null ? "There is no limit." : `The limit is epsilon ${one.limit}.`;
+  if (isOpen) return `A release about this person has no guarantee, so no epsilon says what they have spent. ${limit}`;
+  if (one.texts === 0) return `Nothing is spent yet. ${limit}`;
+  if (one.limit === null) return `Epsilon ${one.spent} is spent. ${limit}`;
+  const share = Math.ceil((100 * one.spent) / one.limit);
+  const percent = Number(one.left) > 0 ? Math.min(99, share) : 100;
+  return `Epsilon ${one.spent} of ${one.limit} is spent (${percent}%), and ${one.left} is left.`;
+}
+
+// What was counted for it.
+export function countedWords(one) {
+  if (one.texts === 0) return `Spending will count all their texts together, at ${slack(one.delta)}.`;
+  const texts = one.texts === 1 ? "their only text" : `all their ${one.texts.toLocaleString("en")} texts together, over all runs`;
+  return `This counts ${texts}. It bounds what a reader of everything that came out can learn about this person, at ${slack(one.delta)}.${
+    one.texts === 1 ? "" : " It can be less than the sum of the epsilons below, because they are counted together."}`;
+}
