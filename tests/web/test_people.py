@@ -1,4 +1,4 @@
-"""One person in the ledger, found by an id that stands in no address."""
+"""One person: found in the ledger by an id that stands in no address, and what their texts would spend."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -13,7 +14,9 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.privacy.budget import database
+from dpbart.privacy.budget.composition import Release, compose
 from dpbart.privacy.budget.ledger import Ledger
+from dpbart.rewrite.settings import Settings
 from tests.web.running import Client, in_thread
 
 HTML = "<b>anna</b>"
@@ -103,9 +106,75 @@ def test_a_release_without_a_guarantee_is_infinite(tmp_path: Path) -> None:
 
 def test_the_answers_are_as_openapi_describes_them(counting: Client) -> None:
     document = counting.get("/openapi.json").json
-    asked = document["paths"]["/v1/ledger/person"]["post"]
-    example = asked["responses"]["200"]["content"]["application/json"]["example"]
-    told = [counting.post("/v1/ledger/person", {"person": person}).json for person in ("7", "zoe")]
-    for name, value in (*(("Person", each) for each in (example, *told)), ("Ledger", counting.get("/v1/ledger").json)):
-        jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
-    assert set(told[0]) == set(example)
+
+    def check(name: str, operation: dict[str, Any], *told: Any) -> None:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        example = operation["responses"]["200"]["content"]["application/json"]["example"]
+        for each in (example, *told):
+            jsonschema.validate(each, schema)
+        assert set(told[0]) == set(example)
+
+    people = [counting.post("/v1/ledger/person", {"person": person}).json for person in ("7", "zoe")]
+    check("Person", document["paths"]["/v1/ledger/person"]["post"], *people)
+    check("Ledger", document["paths"]["/v1/ledger"]["get"], counting.get("/v1/ledger").json)
+    both = counting.get("/v1/noise?epsilon=10&texts=10&people=1000").json
+    check("Noise", document["paths"]["/v1/noise"]["get"], both, counting.get("/v1/noise?mechanism=none").json)
+
+
+def noise(client: Client, query: str) -> Any:
+    answer = client.get(f"/v1/noise?{query}")
+    assert answer.status == 200, answer.json
+    return answer.json
+
+
+def test_texts_of_one_person_are_counted_as_the_ledger_counts_them(counting: Client, client: Client) -> None:
+    for epsilon, texts in ((10, 1), (10, 3), (2, 40)):
+        event = Settings("mini-code", epsilon).channel.facts.event
+        expected = compose({Release((event,)): texts}, delta=Decimal("1e-5"))
+        told = noise(client, f"epsilon={epsilon}&texts={texts}")
+        assert told["person"]["guarantee"]["epsilon"] == float(expected.epsilon)
+        assert (told["person"]["texts"], told["person"]["composition"]) == (texts, expected.rule)
+        assert told["guarantee"]["epsilon"] == epsilon  # of one text
+        assert noise(counting, f"epsilon={epsilon}&texts={texts}")["person"] == told["person"]
+    assert told["person"]["guarantee"]["epsilon"] < 80  # less than the sum
+    assert noise(client, "mechanism=none&texts=2")["person"]["guarantee"]["private"] is False
+    assert "person" not in noise(client, "epsilon=10")
+
+
+def test_a_ledger_counts_at_its_own_delta(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.db", create=True)
+    ledger.set_delta(Decimal("1e-9"))
+    ledger.close()
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db") as strict:
+        event = Settings("mini-code", 2).channel.facts.event
+        expected = compose({Release((event,)): 40}, delta=Decimal("1e-9"))
+        assert noise(strict, "epsilon=2&texts=40")["person"]["guarantee"]["epsilon"] == float(expected.epsilon)
+
+
+def test_a_shuffled_output_is_told_as_on_the_command_line(client: Client) -> None:
+    told = noise(client, "epsilon=6&people=1000&delta=1e-6")["shuffled"]
+    asked = ["noise", "--epsilon", "6", "--people", "1000", "--delta", "1e-6", "--json"]
+    said = json.loads(CliRunner().invoke(cli, asked).stdout)["shuffled"]
+    assert (told["people"], told["known"], told["rule"]) == (1000, said["known"], said["rule"])
+    for name in ("guarantee", "known_guarantee"):
+        assert {part: told[name][part] for part in ("epsilon", "delta")} == said[name]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("epsilon=10&texts=0", "texts must be from 1 to 1,000,000, got 0."),
+        ("epsilon=10&texts=1000001", "texts must be from 1 to 1,000,000"),
+        ("epsilon=10&texts=-1", "texts must be a whole number"),
+        ("epsilon=10&texts=1e3", "texts must be a whole number"),
+        ("epsilon=10&people=0", "people must be at least 1, got 0."),
+        ("epsilon=10&people=9999999999999", "people must be a whole number"),
+        ("epsilon=10&people=100000", "delta must be below 1 / 100000 for 100,000 people"),
+        ("epsilon=10&people=10&model=mini&mechanism=gaussian", "--shuffle needs a mechanism of pure epsilon"),
+        ("mechanism=none&people=10", "--shuffle needs private texts"),
+    ],
+)
+def test_numbers_that_nobody_can_answer_for_are_refused(client: Client, query: str, words: str) -> None:
+    answer = client.get(f"/v1/noise?{query}")
+    assert answer.status == 422
+    assert words in answer.json["detail"]

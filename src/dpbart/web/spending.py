@@ -45,6 +45,10 @@ class Spenders:
             raise BadParameter('person must be an id, got none. Pass {"person": ID}.')
         return await self._ask(lambda listing: _everything(listing, person))
 
+    async def delta(self) -> Decimal | None:
+        """At which spending is measured; None without a ledger."""
+        return None if self._file is None else await self._ask(lambda listing: listing.limit().delta)
+
     async def left(self, people: Iterable[str], budget: Decimal | None) -> list[dict[str, Any]]:
         """What each of these people has left, for a client whose request was refused."""
         if self._file is None:
