@@ -124,6 +124,7 @@ def test_a_release_without_a_guarantee_is_not_private_as_long_as_it_is_in_sight(
     find(page, "ben")
     expect(promise).to_have_text("NOT PRIVATEA release about this person has no guarantee.")
     expect(page.locator("#people")).to_contain_text("NOT PRIVATE. A release about this person has no guarantee, so")
+    expect(page.locator("#people")).not_to_contain_text("It bounds")  # nothing does
     find(page, "anna")
     expect(promise).to_contain_text("Promise: limited.")
     page.get_by_role("button", name="Back to all people").click()

@@ -84,7 +84,7 @@ function showOne(one) {
     name,
     element("p", {}, isOpen(one.spent) ? element("strong", { class: "not-private" }, `${NOT_PRIVATE}. `) : null, spentWords(one, isOpen(one.spent))),
     bar(one),
-    element("p", {}, countedWords(one)),
+    isOpen(one.spent) ? "" : element("p", {}, countedWords(one)),
     one.runs.length > 0 ? table("Releases", RUNS, one.runs.map(run)) : "",
     one.composition === null ? "" : element("p", { class: "quiet" }, `How the releases add up: ${one.composition}.`),
     element("div", { class: "buttons" }, button("Back to all people", back)));
@@ -100,7 +100,7 @@ async function back() {
 async function find(event) {
   event.preventDefault();
   const person = byId("person").value;
-  await attempt(() => (person.trim() === "" ? showAll(0) : answer(post("/v1/ledger/person", { person }), showOne)));
+  await attempt(() => (person.trim() === "" ? showAll(0) : answer(post("/v1/ledger/person", JSON.stringify({ person })), showOne)));
 }
 
 async function opened() {
