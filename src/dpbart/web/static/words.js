@@ -105,5 +105,5 @@ export function shuffledWords({ guarantee, shuffled }) {
   const central = shuffled.guarantee;
   const known = shuffled.known === 0 ? "" : ` To those who also know ${shuffled.known.toLocaleString("en")} of the rows: epsilon ${epsilonUp(shuffled.known_guarantee.epsilon)}.`;
   return `To those who see only the shuffled file: epsilon ${epsilonUp(central.epsilon)}, delta ${central.delta} for each person. The promise is ${central.level}.${known
-  } To you, who run the command, and to anybody who learns the order of the rows: ${local}. This counts the other people as honest and unknown to the reader.`;
+  } To you, and to anybody who learns the order of the rows: ${local}. This counts the other people as honest and unknown to the reader.`;
 }
