@@ -94,6 +94,16 @@ def test_the_ledger_is_checked_once_and_not_for_every_question(
     assert (refused.status, refused.json["left"][0]["left"]) == (409, "5")
 
 
+def test_a_refusal_tells_what_is_left_of_the_smaller_budget(counting: Client) -> None:
+    for budget, limit in ((4, "4"), (40, "30")):
+        refused = counting.rewrite("e", people=["new"], epsilon=35, person_budget=budget)
+        assert (refused.status, refused.json["left"][0]["limit"], refused.json["left"][0]["left"]) == (
+            409,
+            limit,
+            limit,
+        )
+
+
 def test_a_release_without_a_guarantee_is_infinite(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", ledger=tmp_path / "l.db") as client:
         client.rewrite("a", people=["anna"])
