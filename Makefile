@@ -49,6 +49,7 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/people.py
 
 # Break the code on purpose and see whether a test notices. All of it takes hours: ARGS='--sample 100' takes a part.
 mutants: $(TOOLS)

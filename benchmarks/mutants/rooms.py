@@ -15,6 +15,7 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "privacy/budget/database": ("privacy/test_ledger*", "cli/test_budget"),
     "privacy/budget/ids": ("privacy/test_ids",),
     "privacy/budget/ledger": ("privacy/test_ledger*", "cli/test_budget"),
+    "privacy/budget/listing": ("privacy/test_listing", "cli/test_budget"),
     "privacy/budget/schema": ("privacy/test_ledger*", "cli/test_budget"),
     "privacy/budget/upgrade": ("privacy/test_ledger*",),
     "privacy/calibration": ("privacy/test_edges", "privacy/test_calibration", "privacy/test_composition"),

@@ -37,6 +37,8 @@ def test_texts_of_a_person_add_up_on_the_card_and_in_the_ledger(tiny: Bundle, no
     ledger = tmp_path / "budgets.db"
     done = rewrite(tiny, notes, "out.csv", "--person-column", "who", "--ledger", ledger)
     assert done.exit_code == 0, done.stderr
+    assert "texts rewritten, each under (epsilon 500, delta 1e-06)." in done.stderr
+    assert "All texts of one person, at most 2, are under (epsilon 906." in done.stderr
     person = json.loads((tmp_path / "out.csv.card.json").read_text())["person"]
     assert (person["named_by"], person["people"], person["most_texts"]) == ("who", 2, 2)
     assert 906 < person["guarantee"]["epsilon"] < 907  # two Gaussians cost less than the sum

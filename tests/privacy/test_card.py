@@ -92,7 +92,11 @@ def test_a_card_begins_with_what_is_promised_to_whom_and_what_was_read(tiny: Bun
     lines = card.with_suffix(".txt").read_text().splitlines()
     assert lines[2] == "Promise:            WEAK. Epsilon 100, delta 0 for a person; epsilon 50, delta 0 for each text."
     assert lines[3].endswith("Each person in the column 'who' (2 in all), for all of their texts in this run, up to 2.")
-    assert "right one of 10^43" in lines[4]
+    assert lines[4].partition("In words:")[2].strip() == (
+        "This counts all texts of one person, at most 2. A reader who suspects one of many texts, even millions, can "
+        "tell which it was. An attacker may pick the right one of two possibilities practically always, and even the "
+        "right one of 10^43."
+    )
     assert "The model read the first 12 tokens of each and wrote at most 12 tokens for each" in lines[5]
     page = card.with_suffix(".html").read_text()
     assert all(line.partition(":")[2].strip().replace("'", "&#x27;") in page for line in lines[2:6])

@@ -101,6 +101,7 @@ def test_a_row_counts_for_the_sum_on_the_card(visits: Path) -> None:
     assert card.person.counted_guarantee.epsilon == 20
     words = card.as_text()
     assert "Epsilon 20, delta 0 for all texts of a row; epsilon 10, delta 0 for each text." in words
+    assert "This counts all texts of one row, at most 2." in words
     assert "2 in each row, in the columns 'a', 'b'; each is a release of its own" in words
     assert card.other_columns == ["who", "stars"]
     assert not any(each.held is False for each in verify(visits.with_name("out.csv.card.json")))

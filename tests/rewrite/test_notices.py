@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,9 +71,31 @@ def test_a_run_without_noise_says_that_it_is_not_private(hospital: Path) -> None
     assert notices(job)[1] == "NOT PRIVATE: nothing is promised. An attacker may learn everything that was said."
 
 
-def test_the_line_counts_all_texts_of_a_person(hospital: Path) -> None:
-    assert not any("Epsilon" in line for line in said(hospital, epsilon=15.0))
-    assert any("the promise is weak." in line for line in said(hospital, epsilon=15.0, person_column="who"))
+def budget_line(file: Path, **request: object) -> str | None:
+    return next((line for line in said(file, **request) if line.startswith("Epsilon")), None)  # type: ignore[arg-type]
+
+
+def test_the_line_says_whose_budget_it_is(hospital: Path) -> None:
+    assert budget_line(hospital, epsilon=15.0) is None  # of one text
+    one_text = "Epsilon 30 for each text: the promise is weak. An attacker may pick the right one of two texts "
+    assert (budget_line(hospital, epsilon=30.0) or "").startswith(one_text)
+    person = budget_line(hospital, epsilon=30.0, person_column="who") or ""
+    assert re.match(r"Epsilon 49\.\d+ for all texts of one person, at most 2: the promise is weak\. ", person)
+    assert "An attacker may pick the right one of two possibilities practically always" in person
+    assert "for all texts of one id, at most 2:" in (budget_line(hospital, epsilon=30.0, id_column="who") or "")
+    joined = budget_line(hospital, epsilon=30.0, person_column="who", join_documents=True) or ""
+    assert joined.startswith("Epsilon 30 for each person, whose texts are joined: the promise is weak.")
+    row = budget_line(hospital, epsilon=30.0, text_column=("text", "nurse_notes")) or ""
+    assert "for all 2 texts of a row: the promise is weak." in row
+
+
+def test_a_shuffled_run_says_whose_the_smaller_epsilon_is(hospital: Path) -> None:
+    rewriter = described(fake_rewriter(epsilon=1.0, mechanism="laplace"))
+    for people, whose in ((None, "one row"), ("who", "all rows of one person, at most 2")):
+        job = plan(Request(hospital, hospital.with_name("o.csv"), shuffle=True, person_column=people), rewriter)
+        assert job.shuffling is not None
+        told = f"The rows are shuffled: epsilon 1 for each row, and {job.shuffling.guarantee} for {whose}, to those who"
+        assert any(line.startswith(told) for line in notices(job))
 
 
 def test_standard_output_has_no_card_and_says_so(hospital: Path) -> None:

@@ -139,6 +139,7 @@ def test_openapi_describes_every_route_with_examples(client: Client) -> None:
         "/v1/noise",
         "/v1/examples",
         "/v1/ledger",
+        "/v1/ledger/person",
         "/v1/rewrite",
         "/v1/columns",
         "/v1/jobs",

@@ -16,7 +16,8 @@ NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from dpbart.privacy.budget.ledger import Entry, Ledger
+    from dpbart.privacy.budget.ledger import Ledger
+    from dpbart.privacy.budget.listing import Listing
 
 
 def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
@@ -49,9 +50,9 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
         dpbart budget show budgets.db
         dpbart budget show budgets.db --person anna --json
     """
-    from dpbart.privacy.budget.ledger import Ledger
+    from dpbart.privacy.budget.listing import Listing
 
-    with closing(Ledger(ledger)) as opened:
+    with closing(Listing(ledger)) as opened:
         held = _all(opened) if person is None else _one(opened, person)
     if as_json:
         click.echo(json.dumps(held))
@@ -119,6 +120,7 @@ def _epsilon(given: str | None) -> Decimal | None:
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
+    from dpbart.privacy.budget.listing import entry_json
     from dpbart.privacy.decimals import written
 
     summary, everybody = ledger.summary(), ledger.limit()
@@ -130,42 +132,26 @@ def _all(ledger: Ledger) -> dict[str, object]:
         "own_limits": ledger.own_limits(),
         "most_spent": None if summary.most is None else written(summary.most[1].epsilon),
         "by": None if summary.most is None else summary.most[0],
-        "runs": [_line(each) for each in summary.runs],
+        "runs": [entry_json(each) for each in summary.runs],
     }
 
 
-def _one(ledger: Ledger, person: str) -> dict[str, object]:
+def _one(ledger: Listing, person: str) -> dict[str, object]:
     from dpbart.errors import BadParameter
-    from dpbart.privacy.decimals import minus, written
+    from dpbart.privacy.budget.listing import entry_json
+    from dpbart.privacy.decimals import written
 
-    spent, limit = ledger.spent(person), ledger.limit(person)
-    if spent is None:
+    if not ledger.knows(person):
         raise BadParameter(
             f"nobody with the id {person!r} is in the ledger. Check the id: upper and lower case are different."
         )
-    left = None if limit.epsilon is None else minus(limit.epsilon, spent.epsilon)
+    found = ledger.spending(person)
     return {
         "person": person,
-        "spent": written(spent.epsilon),
-        "delta": written(limit.delta),
-        "composition": spent.rule,
-        "limit": None if limit.epsilon is None else written(limit.epsilon),
-        "left": None if left is None else written(left),
-        "runs": [_line(each) for each in ledger.entries(person)],
-    }
-
-
-def _line(entry: Entry) -> dict[str, object]:
-    from dpbart.privacy.decimals import written
-
-    run, text = entry.run, entry.run.release.one_text
-    return {
-        "run": run.name,
-        "begun": run.begun,
-        "last": entry.last,
-        "texts": entry.texts,
-        "mechanism": run.mechanism,
-        "epsilon": written(text.epsilon),
-        "delta": written(text.delta),
-        "model": run.model,
+        "spent": written(found.epsilon),
+        "delta": written(found.limit.delta),
+        "composition": None if found.spent is None else found.spent.rule,
+        "limit": None if found.limit.epsilon is None else written(found.limit.epsilon),
+        "left": None if found.left is None else written(found.left),
+        "runs": [entry_json(each) for each in found.entries],
     }

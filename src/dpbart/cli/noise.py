@@ -62,17 +62,9 @@ def noise(
 
 
 def _shuffled(facts: Facts, people: int, delta: float) -> ShuffledRelease:
-    """What a shuffled output with one row for each of these people promises."""
-    from dpbart.errors import BadParameter
-    from dpbart.privacy.calibration import check_delta_for
-    from dpbart.privacy.shuffling.release import shuffled_release
-    from dpbart.rewrite.shuffle import check_mechanism
+    from dpbart.rewrite.shuffle import promise_to
 
-    if people < 1:
-        raise BadParameter(f"people must be at least 1, got {people}.")
-    check_mechanism(facts)
-    check_delta_for(delta, texts=people, whose=f"{people:,} people", remedy="Pass --delta {delta}.")
-    return shuffled_release(facts.guarantee, rows=people, most_rows=1, delta=delta, options=facts.options)
+    return promise_to(people, facts, delta=delta)
 
 
 def _show_json(facts: Facts, shuffled: ShuffledRelease | None) -> None:

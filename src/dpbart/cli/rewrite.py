@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dpbart import DEFAULT_MODEL
 from dpbart.cli.command import Command
 from dpbart.cli.options import address_option, dialect_options, engine_option, workers_option
+
+if TYPE_CHECKING:
+    from dpbart.privacy.card.card import PersonFacts
 
 
 @click.command(cls=Command)
@@ -146,6 +150,7 @@ def rewrite(
         dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 500 --text-column note.text
         cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
+    from dpbart.privacy.card.shuffled import whose_rows
     from dpbart.rewrite.job import rewrite_file
     from dpbart.rewrite.labels import read_label_set
     from dpbart.rewrite.request import Request
@@ -182,8 +187,16 @@ def rewrite(
     tell = partial(click.echo, err=True)
     done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
     row = "" if done.row is None or done.row.texts == 1 else f" All texts of a row are under {done.row.guarantee}."
-    click.echo(f"{done.texts:,} texts rewritten, each under {done.guarantee}.{row}", err=True)
+    click.echo(f"{done.texts:,} texts rewritten, each under {done.guarantee}.{row}{_person(done.person)}", err=True)
     if done.shuffled is not None:
-        click.echo(f"Shuffled: {done.shuffled.guarantee} for those who see only the output.", err=True)
+        whose = whose_rows(done.shuffled, people=done.person.guarantee is not None)
+        click.echo(f"Shuffled: {done.shuffled.guarantee} for {whose}, to those who see only the output.", err=True)
     if request.card_file is not None:
         click.echo(f"Privacy card: {request.card_file}", err=True)
+
+
+def _person(person: PersonFacts) -> str:
+    """The guarantee of a person who has several texts, as a further sentence."""
+    if person.guarantee is None or person.most_texts == 1:
+        return ""
+    return f" All texts of one person, at most {person.most_texts:,}, are under {person.guarantee}."

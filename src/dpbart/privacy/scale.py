@@ -12,6 +12,7 @@ from dpbart.privacy.facts import Facts, guess_of_two
 from dpbart.privacy.guarantee import Guarantee
 
 A_MILLION_LOG2 = 20  # "a million" texts in the plain-language reading
+SEVERAL = "possibilities"  # what is guessed if a guarantee is for several texts together
 WEAK_ABOVE = 20.0  # epsilon; from here on, a run prints what its budget means
 
 
@@ -87,8 +88,13 @@ def in_words(facts: Facts) -> tuple[tuple[str, str], ...]:
     )
 
 
-def odds(guarantee: Guarantee, *, bits: float = math.inf) -> str:
-    """What an attacker who guesses can do at most. Fewer bits than the guarantee allows limit the guess further.
+def odds(guarantee: Guarantee, *, bits: float = math.inf, what: str = "texts") -> str:
+    """What an attacker who guesses can do at most.
+
+    Args:
+        guarantee: of what the attacker guesses.
+        bits: fewer bits than the guarantee allows limit the guess further.
+        what: the attacker guesses among; SEVERAL if the guarantee is for several texts together.
 
     >>> print(odds(Guarantee(epsilon=1, delta=0)))
     An attacker picks the right one of two texts at most 73.1% of the time (50% is chance), and the right one of a \
@@ -103,10 +109,10 @@ million at most 0.000272% of the time.
         # exp(epsilon) / N and (bits + 1) / log2 N bound the guess among N texts (see Facts.right_of_many). Up to
         # N = exp(epsilon), or N = 2^bits, they rule out nothing.
         digits = math.floor(min(guarantee.epsilon / math.log(10), bits * math.log10(2)))
-        return f"An attacker may pick the right one of two texts {often(two)}, and even the right one of 10^{digits}."
+        return f"An attacker may pick the right one of two {what} {often(two)}, and even the right one of 10^{digits}."
     million = min(1.0, math.exp(guarantee.epsilon) / 1e6 + guarantee.delta)
     return (
-        f"An attacker picks the right one of two texts {often(two)} (50% is chance), and the right one of a million "
+        f"An attacker picks the right one of two {what} {often(two)} (50% is chance), and the right one of a million "
         f"{often(million)}."
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpbart.privacy.card.shuffled import whose_rows
 from dpbart.privacy.card.summary import free_text_warning
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.scale import WEAK_ABOVE, level_of, odds
+from dpbart.privacy.scale import SEVERAL, WEAK_ABOVE, level_of, odds
 from dpbart.rewrite.describe import free_text
 from dpbart.rewrite.pieces import READS_ENOUGH, Pieces
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 def notices(job: Job) -> list[str]:
     """One line each: what is read and written, the releases of a row, a weak budget, free text, a missing card."""
     lines = [_lengths(job), *_releases(job)]
-    lines += _budget(job.account.composed.guarantee)
+    lines += _budget(job)
     if job.shuffling is not None:
         local, central = float(job.account.release.epsilon), job.shuffling.guarantee
+        whose = whose_rows(job.shuffling, people=job.account.units == "people")
         lines.append(
-            f"The rows are shuffled: epsilon {local:.10g} for each, and {central} to those who see only the output."
+            f"The rows are shuffled: epsilon {local:.10g} for each row, and {central} for {whose}, to those who see "
+            "only the output."
         )
     columns = free_text(job)
     if columns:
@@ -71,10 +74,22 @@ def _counted(pieces: Pieces) -> str:
     return texts + split
 
 
-def _budget(guarantee: Guarantee) -> list[str]:
+def _budget(job: Job) -> list[str]:
+    """What a weak budget means, and whose it is."""
+    guarantee = job.account.composed.guarantee
     level = level_of(guarantee)
     if guarantee.epsilon <= WEAK_ABOVE:
         return []
     if not guarantee.private:
         return [f"{level.meaning} {odds(guarantee)}"]
-    return [f"Epsilon {guarantee.epsilon:.10g}: the promise is {level.name}. {odds(guarantee)}"]
+    guessed = odds(guarantee) if job.account.most_texts == 1 else odds(guarantee, what=SEVERAL)
+    return [f"Epsilon {guarantee.epsilon:.10g} for {_whose(job)}: the promise is {level.name}. {guessed}"]
+
+
+def _whose(job: Job) -> str:
+    account = job.account
+    if account.most_texts == 1:
+        return "each person, whose texts are joined" if job.request.join_documents else "each text"
+    if account.most_texts == account.release.texts:
+        return f"all {account.most_texts:,} texts of a row"
+    return f"all texts of one {'person' if account.units == 'people' else 'id'}, at most {account.most_texts:,}"

@@ -145,6 +145,19 @@ def promise(
     )
 
 
+def promise_to(people: int, facts: Facts, *, delta: float) -> ShuffledRelease:
+    """What a shuffled output with one row for each of these people would promise.
+
+    Raises:
+        BadParameter: The mechanism gains nothing, or delta is not below 1 / people.
+    """
+    if people < 1:
+        raise BadParameter(f"people must be at least 1, got {people}.")
+    check_mechanism(facts)
+    check_delta_for(delta, texts=people, whose=f"{people:,} people", remedy="Pass --delta {delta}.")
+    return shuffled_release(facts.guarantee, rows=people, most_rows=1, delta=delta, options=facts.options)
+
+
 def with_local_epsilon(request: Request, settings: Settings) -> Settings:
     """The settings with the largest epsilon of a text that gives the wanted central epsilon, if one is wanted.
 

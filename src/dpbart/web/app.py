@@ -17,16 +17,18 @@ from starlette.staticfiles import StaticFiles
 
 from dpbart import __version__
 from dpbart.errors import BadParameter, DpbartError
+from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.settings import Settings
 from dpbart.web.answers import Key
 from dpbart.web.bodies import settings_of
-from dpbart.web.figures import models_json, noise_json
+from dpbart.web.figures import models_json, noise_json, person_json, shuffled_json
 from dpbart.web.guard import Access, Guard
 from dpbart.web.problems import Problem
 from dpbart.web.service import Service
 from dpbart.web.transfers import Download, receive_columns, receive_job
 
 _PAGE = 100  # people in one answer of /v1/ledger
+_DIGITS = 12  # of a number in a query
 _CARD_TYPES = [("json", "application/json"), ("html", "text/html"), ("txt", "text/plain")]
 _CARD_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -68,16 +70,27 @@ class Routes:
 
     async def noise(self, request: Request) -> Response:
         settings = self._service.offered(_queried(request))
-        return JSONResponse(await run_in_threadpool(lambda: noise_json(settings.channel.facts)))
+        texts, people = _counted(request, "texts"), _counted(request, "people")
+        delta = None if texts is None else await self._service.people.delta()
+
+        def told() -> dict[str, Any]:
+            facts = settings.channel.facts
+            at = exactly(settings.delta) if delta is None else delta
+            person = {} if texts is None else {"person": person_json(facts, texts=texts, delta=at)}
+            some = {} if people is None else {"shuffled": shuffled_json(facts, people=people, delta=settings.delta)}
+            return {**noise_json(facts), **person, **some}
+
+        return JSONResponse(await run_in_threadpool(told))
 
     async def examples(self, request: Request) -> Response:
         return JSONResponse(await self._service.examples(_queried(request)))
 
     async def ledger(self, request: Request) -> Response:
-        start = request.query_params.get("start", "0")
-        if not start.isdecimal() or len(start) > 12:
-            raise BadParameter("start must be a whole number, at least 0.")
-        return JSONResponse(await run_in_threadpool(self._service.spending, start=int(start), count=_PAGE))
+        start = _counted(request, "start") or 0
+        return JSONResponse(await self._service.people.page(start=start, count=_PAGE))
+
+    async def person(self, request: Request) -> Response:
+        return JSONResponse(await self._service.people.person(await request.body()))
 
     async def rewrite(self, request: Request) -> Response:
         body = await request.body()
@@ -145,6 +158,7 @@ def make_app(service: Service, access: Access) -> Guard:
             Route("/v1/noise", routes.noise),
             Route("/v1/examples", routes.examples),
             Route("/v1/ledger", routes.ledger),
+            Route("/v1/ledger/person", routes.person, methods=["POST"]),
             Route("/v1/rewrite", routes.rewrite, methods=["POST"]),
             Route("/v1/jobs", routes.list_jobs, methods=["GET"]),
             Route("/v1/jobs", routes.create_job, methods=["POST"]),
@@ -199,6 +213,14 @@ def _queried(request: Request) -> Settings:
             except ValueError:
                 raise BadParameter(f"{name} must be a number.") from None
     return settings_of(given)
+
+
+def _counted(request: Request, name: str) -> int | None:
+    """A whole number in a query; None if it is not there."""
+    given = request.query_params.get(name)
+    if given is not None and (not given.isdecimal() or len(given) > _DIGITS):
+        raise BadParameter(f"{name} must be a whole number, at least 0.")
+    return None if given is None else int(given)
 
 
 def _id(request: Request) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from dpbart import DEFAULT_MODEL
+from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle
+from dpbart.privacy.budget.composition import Release, compose
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.scale import A_MILLION_LOG2, in_words, level_of
+from dpbart.rewrite.shuffle import promise_to
+
+_MOST_TEXTS = 1_000_000  # of one person; beyond it, composition only multiplies
 
 
 def guarantee_json(guarantee: Guarantee) -> dict[str, Any]:
@@ -36,6 +42,26 @@ def noise_json(facts: Facts) -> dict[str, Any]:
         "right_of_two": facts.right_of_two,
         "right_of_a_million": facts.right_of_many(candidates_log2=A_MILLION_LOG2),
         "words": [{"name": name, "words": words} for name, words in in_words(facts)],
+    }
+
+
+def person_json(facts: Facts, *, texts: int, delta: Decimal) -> dict[str, Any]:
+    """What so many texts of one person have together, as a ledger with this delta counts them."""
+    if not 1 <= texts <= _MOST_TEXTS:
+        raise BadParameter(f"texts must be from 1 to {_MOST_TEXTS:,}, got {texts}.")
+    composed = compose({Release((facts.event,)): texts}, delta=delta)
+    return {"texts": texts, "guarantee": guarantee_json(composed.guarantee), "composition": composed.rule}
+
+
+def shuffled_json(facts: Facts, *, people: int, delta: float) -> dict[str, Any]:
+    """What a shuffled output with one row for each of these people promises."""
+    promised = promise_to(people, facts, delta=delta)
+    return {
+        "people": people,
+        "guarantee": guarantee_json(promised.guarantee),
+        "rule": promised.rule,
+        "known": promised.known,
+        "known_guarantee": guarantee_json(promised.known_guarantee),
     }
 
 

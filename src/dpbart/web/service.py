@@ -31,7 +31,7 @@ from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 from dpbart.web.releases import Charge, Releases, forget_unrecorded
 from dpbart.web.rewritten import Rewritten
-from dpbart.web.spending import left_of, spending
+from dpbart.web.spending import Spenders
 
 _KNOWN_SETTINGS = 256  # whose models are hashed and channels made
 _KNOWN_EXAMPLES = 256
@@ -62,6 +62,7 @@ class Service:
         self.answers = Answers(place.state / "answers.db", seconds=limits.answer_seconds)
         if self.ledger is not None:
             Ledger(self.ledger, create=not self.ledger.is_file()).close()
+        self.people = Spenders(self.ledger)
         forget_unrecorded(self.ledger, self.answers)
         self.batcher = Batcher(Releases(self.ledger, self.answers), load=load, most_waiting=limits.waiting)
         self._settings: OrderedDict[Settings, Settings] = OrderedDict()
@@ -116,8 +117,8 @@ class Service:
             charge = await loop.run_in_executor(None, self._charge, asked, settings, key)
             return await asyncio.wrap_future(self.batcher.submit(settings, asked.texts, charge))
         except BudgetExceeded as error:
-            people, budget = dict.fromkeys(asked.people or ()), asked.exact_budget
-            left = await loop.run_in_executor(None, left_of, self.ledger, people, budget)
+            people = dict.fromkeys(asked.people or ())
+            left = await self.people.left(people, asked.exact_budget)
             raise Problem.of(error, left=left) from None
 
     def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None) -> Charge:
@@ -155,16 +156,6 @@ class Service:
         while len(self._examples) > _KNOWN_EXAMPLES:
             self._examples.popitem(last=False)
         return self._examples[settings]
-
-    def spending(self, *, start: int, count: int) -> dict[str, Any]:
-        """What each person has spent.
-
-        Raises:
-            Problem: There is no ledger.
-        """
-        if self.ledger is None:
-            raise Problem(404, "no-ledger", "this server has no ledger. Start it with --ledger FILE.")
-        return spending(self.ledger, start=start, count=count)
 
 
 def _own_folder(state: Path) -> int:

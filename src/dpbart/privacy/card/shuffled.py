@@ -36,10 +36,8 @@ _CLOSE = 1e-4  # relative: the search for an epsilon ends within 1e-5, and may e
 
 def lines(shuffling: ShuffledRelease, local: Guarantee, person: PersonFacts, *, rows: int) -> list[tuple[str, str]]:
     """The lines of the pages: both guarantees, and who is trusted for what."""
-    whose = "one row" if person.guarantee is None else "one person"
-    if shuffling.most_rows > 1:
-        who = "one id" if person.guarantee is None else "one person"
-        whose = f"all rows of {who}, at most {shuffling.most_rows:,} (group privacy)"
+    whose = whose_rows(shuffling, people=person.guarantee is not None)
+    whose += " (group privacy)" if shuffling.most_rows > 1 else ""
     bound = "shuffling gains nothing here" if shuffling.rule == LOCAL else f"by the {shuffling.rule} bound"
     alone = f"to those who see only the output, {rows:,} rows in random order; {bound}"
     return [
@@ -47,6 +45,13 @@ def lines(shuffling: ShuffledRelease, local: Guarantee, person: PersonFacts, *, 
         ("Central", f"{shuffling.guarantee} for {whose}, {alone}"),
         ("Known rows", f"{shuffling.known_guarantee} to those who also know {shuffling.known:,} of these rows"),
     ]
+
+
+def whose_rows(shuffling: ShuffledRelease, *, people: bool) -> str:
+    """Whom the central guarantee is for, if people are known or only rows and their ids are."""
+    if shuffling.most_rows == 1:
+        return "one person" if people else "one row"
+    return f"all rows of {'one person' if people else 'one id'}, at most {shuffling.most_rows:,}"
 
 
 def central_words(shuffling: ShuffledRelease) -> str:

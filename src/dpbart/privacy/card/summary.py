@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbart.errors import one_line
 from dpbart.privacy.card.shuffled import central_words
-from dpbart.privacy.scale import level_of, odds
+from dpbart.privacy.scale import SEVERAL, level_of, odds
 
 if TYPE_CHECKING:
     from dpbart.privacy.card.card import Card
@@ -22,7 +22,7 @@ def summary(card: Card) -> list[tuple[str, str]]:
         ("Promise", f"{level.name.upper()}. {_guarantee(card)}"),
         *([] if card.shuffled is None else [("Shuffled", central_words(card.shuffled))]),
         ("To whom", _to_whom(card)),
-        ("In words", f"{level.meaning} {odds(promised)}" if promised.private else level.meaning),
+        ("In words", _in_words(card)),
         ("Read and written", _read_and_written(card)),
         ("Released unchanged", _unchanged(card)),
     ]
@@ -49,6 +49,19 @@ def _guarantee(card: Card) -> str:
         return f"Epsilon {row} for all texts of a row; epsilon {text} for each text."
     of_a_row = "" if row == text else f" epsilon {row} for all texts of a row;"
     return f"Epsilon {together} for {whose};{of_a_row} epsilon {text} for each text."
+
+
+def _in_words(card: Card) -> str:
+    promised = card.person.counted_guarantee
+    level = level_of(promised)
+    if not promised.private:
+        return level.meaning
+    if card.person.most_texts == 1:
+        return f"{level.meaning} {odds(promised)}"
+    whose = "of one row" if card.person.most_texts * card.rows == card.texts else "with one id"
+    whose = whose if card.person.guarantee is None else "of one person"
+    counted = f"This counts all texts {whose}, at most {card.person.most_texts:,}."
+    return f"{counted} {level.meaning} {odds(promised, what=SEVERAL)}"
 
 
 def _plain(guarantee: Guarantee) -> str:

@@ -5,6 +5,7 @@ import { startBudget } from "./budget.js";
 import { countPeople, startColumns } from "./columns.js";
 import { attempt, byId } from "./dom.js";
 import { startExamples } from "./examples.js";
+import { startGuide } from "./guide.js";
 import { keepFor, look, startJobs } from "./jobs.js";
 import { startPeople } from "./people.js";
 import { startTabs } from "./tabs.js";
@@ -27,6 +28,7 @@ startTexts();
 startColumns();
 startJobs();
 startPeople();
+startGuide();
 byId("token-form").onsubmit = (event) => {
   event.preventDefault();
   useToken(byId("token").value);

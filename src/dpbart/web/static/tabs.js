@@ -4,8 +4,10 @@ import { byId } from "./dom.js";
 
 const tabs = () => [...document.querySelectorAll("[role=tab]")];
 const opened = new Map(); // id of a tab: what happens when it is opened
+const closed = new Map(); // and when another one is
 
 export const whenOpened = (id, act) => opened.set(id, act);
+export const whenClosed = (id, act) => closed.set(id, act);
 
 export function open(tab) {
   for (const each of tabs()) {
@@ -13,6 +15,7 @@ export function open(tab) {
     each.setAttribute("aria-selected", String(isThis));
     each.tabIndex = isThis ? 0 : -1;
     byId(each.getAttribute("aria-controls")).hidden = !isThis;
+    if (!isThis) closed.get(each.id)?.();
   }
   opened.get(tab.id)?.();
 }

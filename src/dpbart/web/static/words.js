@@ -1,6 +1,7 @@
 // What figures mean, in words. A bound on an attacker is rounded up, never down.
 
 const ALWAYS = 0.999; // beyond this a bound says nothing useful
+const LONG = new Intl.NumberFormat("en", { maximumSignificantDigits: 10 });
 const LARGE = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 
 // A share as so many of 100, rounded up.
@@ -66,3 +67,52 @@ export function timeLeft(seconds) {
 
 // A moment, given in seconds since 1970, as the clock of the reader shows it.
 export const moment = (seconds) => new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+
+// A delta, and what it means.
+export const slack = (delta) => `delta ${delta}, a slack of 1 in ${LARGE.format(1 / Number(delta))}`;
+
+// What a person has spent of their limit. Not all of it, as long as anything is left.
+export function spentWords(one, isOpen) {
+  const limit = one.limit === null ? "There is no limit." : `The limit is epsilon ${one.limit}.`;
+  if (isOpen) return `A release about this person has no guarantee, so no epsilon says what they have spent. ${limit}`;
+  if (one.texts === 0) return `Nothing is spent yet. ${limit}`;
+  if (one.limit === null) return `Epsilon ${one.spent} is spent. ${limit}`;
+  const share = Math.ceil((100 * one.spent) / one.limit);
+  const percent = Number(one.left) > 0 ? Math.min(99, share) : 100;
+  return `Epsilon ${one.spent} of ${one.limit} is spent (${percent}%), and ${one.left} is left.`;
+}
+
+// What was counted for it.
+export function countedWords(one) {
+  if (one.texts === 0) return `Spending will count all their texts together, at ${slack(one.delta)}.`;
+  const texts = one.texts === 1 ? "their only text" : `all their ${one.texts.toLocaleString("en")} texts together, over all runs`;
+  return `This counts ${texts}. It bounds what a reader of everything that came out can learn about this person, at ${slack(one.delta)}.${
+    one.texts === 1 ? "" : " It can be less than the sum of the epsilons below, because they are counted together."}`;
+}
+
+// An epsilon with three digits, rounded up.
+export function epsilonUp(epsilon) {
+  const unit = 10 ** (Math.floor(Math.log10(epsilon)) - 2);
+  return LONG.format(Math.ceil(epsilon / unit - 1e-9) * unit);
+}
+
+// What several texts of one person have together.
+export function personWords({ guarantee, person }) {
+  if (!guarantee.private) return "There is no promise for one text at this setting, so there is none for a person.";
+  const sum = guarantee.epsilon * person.texts, together = person.guarantee;
+  const each = `epsilon ${LONG.format(guarantee.epsilon)}`;
+  if (person.texts === 1) return `A person with one text has the budget of that text: ${each}. The promise is ${together.level}.`;
+  const less = together.epsilon < sum * (1 - 1e-6);
+  const how = less ? `less than ${person.texts.toLocaleString("en")} times ${each}, because they are counted together` : `${person.texts.toLocaleString("en")} times ${each}`;
+  return `A person with ${person.texts.toLocaleString("en")} texts has epsilon ${epsilonUp(together.epsilon)}, delta ${together.delta} for all of them: ${how}. The promise to this person is ${together.level}.`;
+}
+
+// What a shuffled file promises, and to whom.
+export function shuffledWords({ guarantee, shuffled }) {
+  const local = `epsilon ${LONG.format(guarantee.epsilon)}`;
+  if (shuffled.rule === "local") return `${shuffled.people.toLocaleString("en")} people are too few to hide anybody at this budget: ${local} stays as it is.`;
+  const central = shuffled.guarantee;
+  const known = shuffled.known === 0 ? "" : ` To those who also know ${shuffled.known.toLocaleString("en")} of the rows: epsilon ${epsilonUp(shuffled.known_guarantee.epsilon)}.`;
+  return `To those who see only the shuffled file: epsilon ${epsilonUp(central.epsilon)}, delta ${central.delta} for each person. The promise is ${central.level}.${known
+  } To you, and to anybody who learns the order of the rows: ${local}. This counts the other people as honest and unknown to the reader.`;
+}

@@ -1,0 +1,77 @@
+"""How much privacy do I need? The answers are those of the ledger and of `dpbart noise`."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from playwright.sync_api import Page, expect
+
+from dpbart.privacy.budget.composition import Release, compose
+from dpbart.rewrite.settings import Settings
+from dpbart.rewrite.shuffle import promise_to
+from tests.page.conftest import Open
+
+
+def rounded_up(epsilon: float) -> str:
+    """With three digits."""
+    digits = 2 - math.floor(math.log10(epsilon))
+    return f"{math.ceil(epsilon * 10**digits - 1e-9) / 10**digits:,.10g}"
+
+
+def person_at(epsilon: float, texts: int) -> float:
+    event = Settings("mini-code", epsilon).channel.facts.event
+    return float(compose({Release((event,)): texts}, delta=Decimal("1e-5")).epsilon)
+
+
+def open_guide(page: Page) -> None:
+    expect(page.locator("#promise")).to_contain_text("Promise:")
+    page.get_by_role("tab", name="How much privacy do I need?").click()
+
+
+def test_the_budget_of_a_person_follows_the_slider_and_the_number_of_texts(visit: Open, address: str) -> None:
+    page = visit(address).page
+    open_guide(page)
+    said = page.locator("#guide-person")
+    expect(said).to_have_text(
+        "A person with 10 texts has epsilon 100, delta 0 for all of them: 10 times epsilon 10. The promise to this "
+        "person is weak."
+    )
+    page.get_by_role("button", name="Show 5").click()
+    expect(said).to_contain_text("A person with 10 texts has epsilon 50, delta 0 for all of them")
+    page.get_by_label("Texts of one person").fill("400")
+    together = person_at(5, 400)
+    assert together < 2000  # composition does better than multiplication
+    expect(said).to_contain_text(
+        f"has epsilon {rounded_up(together)}, delta 0.00001 for all of them: less than 400 times"
+    )
+    for wrong in ("", "0", "1.5"):
+        page.get_by_label("Texts of one person").fill(wrong)
+        expect(said).to_have_text("Enter a whole number from 1 to 1,000,000.")
+    page.get_by_label("Texts of one person").fill("1")
+    expect(said).to_contain_text("A person with one text has the budget of that text: epsilon 5.")
+
+
+def test_a_shuffled_file_promises_more_to_those_who_see_only_it(visit: Open, address: str) -> None:
+    page = visit(address).page
+    open_guide(page)
+    said, facts = page.locator("#guide-shuffled"), Settings("mini-code", 10).channel.facts
+    for people, delta in ((1000, 1e-5), (100_000, 1e-7)):
+        page.get_by_label("People in the file, with one text each").fill(str(people))
+        expected = promise_to(people, facts, delta=delta)
+        epsilon, known = (rounded_up(each.epsilon) for each in (expected.guarantee, expected.known_guarantee))
+        expect(said).to_contain_text(f"To those who see only the shuffled file: epsilon {epsilon}, delta ")
+        expect(said).to_contain_text(f"To those who also know {expected.known:,} of the rows: epsilon {known}.")
+        expect(said).to_contain_text("anybody who learns the order of the rows: epsilon 10.")
+    page.get_by_label("People in the file, with one text each").fill("2")
+    expect(said).to_contain_text("2 people are too few to hide anybody at this budget: epsilon 10 stays as it is.")
+
+
+def test_where_shuffling_does_not_help_the_page_says_so(visit: Open, address: str) -> None:
+    page = visit(address).page
+    open_guide(page)
+    page.locator("#mechanism").select_option("none")
+    expect(page.locator("#guide-shuffled")).to_contain_text("shuffling does not make one")
+    expect(page.locator("#guide-person")).to_contain_text("so there is none for a person")
+    page.locator("#model").select_option("mini")
+    expect(page.locator("#guide-shuffled")).to_contain_text("Shuffling needs a mechanism whose delta is 0")
