@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpbart.rewrite.account import Account
+from dpbart.rewrite.account import Account, recorded_as
 from dpbart.rewrite.describe import describe_texts, model_settings, run_facts
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
@@ -67,8 +67,10 @@ class Rewritten:
             engine=ENGINE,
             refused=0,
         )
-        account = self.account if run is None else replace(self.account, run=run)
-        card = describe_texts(account, described, recipe=rewriting.recipe, texts=len(rewriting.texts), run=facts)
+        texts = len(rewriting.texts)
+        card = describe_texts(self.account, described, recipe=rewriting.recipe, texts=texts, run=facts)
+        if run is not None:
+            card = replace(card, person=replace(card.person, ledger=recorded_as(run)))
         pages = {"json": card.as_json(), "html": card.as_html()}
         return {"output": {"name": _FILE, "content": content}, "card": pages}
 

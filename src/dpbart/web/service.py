@@ -7,7 +7,8 @@ import fcntl
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +113,21 @@ class Service:
 
     async def _rewrite(self, body: bytes, key: Key | None) -> str:
         asked = RewriteBody.read(body, self.limits)
-        settings, loop = self.offered(asked.settings), asyncio.get_running_loop()
+        settings, delta = self.offered(asked.settings), await self.people.delta() if asked.card else None
         try:
-            charge = await loop.run_in_executor(None, self._charge, asked, settings, key)
+            charge = await asyncio.to_thread(self._charge, asked, settings, key, delta)
             return await asyncio.wrap_future(self.batcher.submit(settings, asked.texts, charge))
         except BudgetExceeded as error:
             people = dict.fromkeys(asked.people or ())
             left = await self.people.left(people, asked.exact_budget)
             raise Problem.of(error, left=left) from None
 
-    def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None) -> Charge:
+    def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None, delta: Decimal | None) -> Charge:
+        """What a request spends. A card counts people at the ledger's delta, if there is one."""
         if asked.people is None and (self.ledger is not None or asked.person_budget is not None):
             raise BadParameter('a ledger or a person budget needs ids. Pass "people": [...], with one id per text.')
         described, people = settings.described, Counter(asked.people or ())
-        # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones, and
-        # is asked for every request when its turn comes. A card needs its delta now.
+        # Refuses a delta or a person budget that does not suit this request alone; the ledger knows earlier ones.
         account = Account.open(
             Release((described.facts.event,)),
             None if asked.people is None else People("people"),
@@ -134,10 +135,9 @@ class Service:
             total=len(asked.texts),
             delta=exactly(described.delta),
             budget=asked.exact_budget,
-            ledger=self.ledger if asked.card else None,
+            ledger=None,
         )
-        account.close()
-        answer = Rewritten(settings, account, asked.card)
+        answer = Rewritten(settings, account if delta is None else replace(account, delta=delta), asked.card)
         answer.check()
         return Charge(described, people, asked.exact_budget, key, answer.body)
 
