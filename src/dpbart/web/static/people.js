@@ -116,6 +116,13 @@ async function opened() {
 
 export function startPeople() {
   byId("person-form").onsubmit = find;
-  whenOpened("tab-people", () => attempt(opened));
-  whenClosed("tab-people", () => { asked += 1; promise("people", null); });
+  whenOpened("tab-people", () => {
+    byId("budget").hidden = true; // it is about texts that are still to be rewritten
+    return attempt(opened);
+  });
+  whenClosed("tab-people", () => {
+    byId("budget").hidden = false;
+    asked += 1;
+    promise("people", null);
+  });
 }
