@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -33,6 +34,11 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
         (["--port", "70000"], "port must be from 0 to 65535, got 70000."),
         (["--tls-cert", "cert.pem"], "TLS needs a certificate and its key."),
         (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "there is no file 'cert.pem' for TLS."),
+        (
+            ["--tls-cert", "short", "--tls-key", "short"],
+            "'short' and 'short' must be a certificate and its private key",
+        ),
+        (["--host", "192.0.2.7"], "the server cannot listen on 192.0.2.7, port 8000: Cannot assign requested address."),
         (["--token-file", "token"], "the token file 'token' cannot be read: No such file or directory."),
         (["--token-file", "short"], "must have at least 16 printable ASCII characters."),
         (["--model", "nothing"], "no model named 'nothing'."),
@@ -46,6 +52,17 @@ def test_wrong_options_are_refused_before_it_listens(
     refused = CliRunner().invoke(cli, ["serve", "--state", "state", *options])
     assert refused.exit_code == 1
     assert words in refused.output
+
+
+def test_a_port_that_another_program_has_is_refused_before_a_token_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        refused = CliRunner().invoke(cli, ["serve", "--port", port, "--state", str(tmp_path / "state")])
+    assert refused.exit_code == 1
+    assert refused.output.startswith(
+        f"Error: the server cannot listen on 127.0.0.1, port {port}: Address already in use."
+    )
+    assert not (tmp_path / "state").exists()
 
 
 def test_on_loopback_nobody_needs_a_token_and_anywhere_else_everybody_does() -> None:
@@ -109,8 +126,9 @@ def test_it_ends_quietly_when_it_is_told_to(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(tmp_path / "state")]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
-    line = running.stderr.readline()
+    line, what_to_do = running.stderr.readline(), running.stderr.readline()
     assert re.fullmatch(r"dpbart listens on http://127\.0\.0\.1:\d+/\n", line)
+    assert what_to_do == "Open this address in a browser. Press Ctrl-C to stop.\n"
     running.terminate()
     assert running.wait(30) == 143
     assert running.stderr.read() == ""

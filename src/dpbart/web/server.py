@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from socket import socket
+from socket import AF_INET, AF_INET6, create_server, gaierror, socket
 
 import uvicorn
 
@@ -49,6 +50,8 @@ class Listen:
         for file in (self.certificate, self.key):
             if file is not None and not file.is_file():
                 raise BadParameter(f"there is no file {str(file)!r} for TLS.")
+        if self.certificate is not None and self.key is not None:
+            _check_certificate(self.certificate, self.key)
 
     def access(self, tell: Tell) -> Access:
         """Who may ask. A new token is told once, and never again."""
@@ -68,24 +71,49 @@ class Listen:
 
 def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
     """Serve until the process is told to stop."""
-    access = listen.access(tell)
-    service = Service(place, Limits())
-    config = uvicorn.Config(
-        make_app(service, access),
-        host=listen.host,
-        port=listen.port,
-        ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
-        ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
-        access_log=False,
-        log_level="error",
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=10,
-        h11_max_incomplete_event_size=64 << 10,
-    )
-    _Server(config, tell).run()
+    with _bound(listen) as bound:
+        access = listen.access(tell)
+        service = Service(place, Limits())
+        config = uvicorn.Config(
+            make_app(service, access),
+            host=listen.host,
+            port=listen.port,
+            ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
+            ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
+            access_log=False,
+            log_level="error",
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=10,
+            h11_max_incomplete_event_size=64 << 10,
+        )
+        _Server(config, tell).run([bound])
+
+
+def _bound(listen: Listen) -> socket:
+    """A socket at the address, so that nothing else happens if another program has it."""
+    try:
+        family = AF_INET6 if ":" in listen.host else AF_INET
+        return create_server((listen.host, listen.port), family=family, backlog=2048)
+    except OSError as error:
+        why = reason(error) if isinstance(error, gaierror) or error.errno is None else os.strerror(error.errno)
+        raise BadParameter(
+            f"the server cannot listen on {listen.host}, port {listen.port}: {why}. Pass another --port, or a --host "
+            "that is an address of this machine."
+        ) from None
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    """Refuse what TLS cannot use. A key with a passphrase is refused too: nobody is there to type it."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except OSError:  # the words of OpenSSL help nobody
+        raise BadParameter(
+            f"{str(certificate)!r} and {str(key)!r} must be a certificate and its private key in PEM, without a "
+            "passphrase, and are not."
+        ) from None
 
 
 class _Server(uvicorn.Server):
@@ -101,6 +129,7 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             scheme = "https" if self.config.is_ssl else "http"
             self._tell(f"dpbart listens on {scheme}://{f'[{host}]' if ':' in host else host}:{port}/")
+            self._tell("Open this address in a browser. Press Ctrl-C to stop.")
 
 
 def _read_token(file: Path) -> str:
