@@ -18,6 +18,9 @@ class Limits:
         requests: requests that are answered at the same time, other than uploads.
         memory: bytes of all their bodies together.
         uploads: uploads that arrive at the same time.
+        connections: open connections. More are closed at once.
+        wait_seconds: how long the next part of a request may take to arrive, or that of an answer to be taken.
+        slowest: bytes per second. A client that is slower for longer than `wait_seconds` is cut off.
         jobs: file jobs that wait or run.
         kept_jobs: file jobs whose files are on disk.
         answer_seconds: how long the answer to an Idempotency-Key is kept.
@@ -33,6 +36,9 @@ class Limits:
     requests: int = 500
     memory: int = 64 << 20
     uploads: int = 4
+    connections: int = 800  # fewer than the 1,024 files that a process may usually open
+    wait_seconds: float = 60.0
+    slowest: int = 4_000
     jobs: int = 20
     kept_jobs: int = 100
     answer_seconds: int = 24 * 3600

@@ -14,7 +14,8 @@ import uvicorn
 from dpbart.errors import BadParameter
 from dpbart.files import reason
 from dpbart.web.app import make_app
-from dpbart.web.guard import Access, is_loopback, names_of
+from dpbart.web.connections import connection_of
+from dpbart.web.guard import Access, Guard, is_loopback, names_of
 from dpbart.web.limits import Limits
 from dpbart.web.service import Place, Service
 
@@ -70,8 +71,13 @@ def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
     """Serve until the process is told to stop."""
     access = listen.access(tell)
     service = Service(place, Limits())
-    config = uvicorn.Config(
-        make_app(service, access),
+    _Server(configured(make_app(service, access), listen, service.limits), tell).run()
+
+
+def configured(app: Guard, listen: Listen, limits: Limits) -> uvicorn.Config:
+    """How to listen, for uvicorn."""
+    return uvicorn.Config(
+        app,
         host=listen.host,
         port=listen.port,
         ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
@@ -80,12 +86,12 @@ def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
         log_level="error",
         server_header=False,
         proxy_headers=False,
+        http=connection_of(limits),
         ws="none",
         timeout_keep_alive=15,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=64 << 10,
     )
-    _Server(config, tell).run()
 
 
 class _Server(uvicorn.Server):
