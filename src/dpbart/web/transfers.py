@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -23,6 +24,8 @@ from dpbart.web.file_job import FileJob
 from dpbart.web.job_folder import shown_name
 from dpbart.web.jobs import Jobs
 from dpbart.web.problems import Problem
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote characters of a form
 
 _HOW = 'Send a form with the field "options" (JSON) and the field "file".'
 
