@@ -87,6 +87,7 @@ class Answers:
         if not file.exists():
             os.close(create(file, mode=OWN))  # SQLite gives its journal the same mode
         self._seconds, self._lock = seconds, threading.Lock()
+        self._unsure: set[str] = set()  # keys whose answers are stored and may not be given yet
         self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")  # one sync for each batch of answers
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -99,6 +100,8 @@ class Answers:
         Raises:
             Problem: The key came with another request.
         """
+        if key.key in self._unsure:
+            return None
         query = "SELECT request, body FROM answers WHERE key = ? AND stored > ?"
         with self._lock:
             found = self._connection.execute(query, (key.key, time.time() - self._seconds)).fetchone()
@@ -114,15 +117,26 @@ class Answers:
         return [Stored(Key(key, request), run, upto, body) for key, request, run, upto, body in found]
 
     def put(self, answers: Sequence[Stored]) -> None:
-        """Store answers in one transaction."""
+        """Store answers in one transaction. They are given to nobody before they are confirmed.
+
+        Raises:
+            Problem: 503, because they cannot be stored, perhaps because the disk is full.
+        """
+        self._unsure.update(each.key.key for each in answers)
         now = time.time()
         rows = [(each.key.key, each.key.request, each.run, each.upto, each.body, now) for each in answers]
         if rows:
             self._change("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
 
+    def confirm(self, answers: Sequence[Stored]) -> None:
+        """What these answers spend is recorded: they may be given."""
+        self._unsure.difference_update(each.key.key for each in answers)
+
     def sweep(self) -> None:
-        """Delete the answers that are too old."""
-        self._change("DELETE FROM answers WHERE stored <= ?", [(time.time() - self._seconds,)])
+        """Delete the answers that are too old. If the clock was set back, those from the future count from now on."""
+        now = time.time()
+        self._change("UPDATE answers SET stored = ? WHERE stored > ?", [(now, now)])
+        self._change("DELETE FROM answers WHERE stored <= ?", [(now - self._seconds,)])
 
     def forget(self, keys: Sequence[Key]) -> None:
         """Delete answers."""
@@ -131,13 +145,15 @@ class Answers:
 
     def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.executemany(statement, rows)
                 self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+            except sqlite3.Error as error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                words = f"the server cannot store its answers: {error}. Nothing was released or charged."
+                raise Problem(503, "not-stored", words) from None
 
 
 def check_same(key: Key, request: str) -> None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from dpbart.files import OWN, create
+from dpbart.files import OWN, create, reason
 from dpbart.web.answers import job_id
 from dpbart.web.bodies import Fields, read_object
 from dpbart.web.columns import columns_json
@@ -37,7 +37,7 @@ async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
         The job, and whether it was there before: an Idempotency-Key creates one job only.
 
     Raises:
-        Problem: The form cannot be read, or too many jobs wait.
+        Problem: The form cannot be read or saved, or too many jobs wait.
         DpbartError: The options contradict each other.
     """
     async with _received(request) as (upload, name, given):
@@ -80,11 +80,14 @@ async def _received(request: Request) -> AsyncIterator[tuple[UploadFile, str, Fi
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Problem(415, "not-a-form", f"an upload needs multipart/form-data. {_HOW}")
-    async with request.form(max_files=1, max_fields=1) as form:
-        upload, options = form.get("file"), form.get("options", "{}")
-        if not isinstance(upload, UploadFile) or not isinstance(options, str):
-            raise Problem(422, "bad-parameter", f"an upload needs a file. {_HOW}")
-        yield upload, shown_name(upload.filename or ""), read_object(options.encode())
+    try:
+        async with request.form(max_files=1, max_fields=1) as form:
+            upload, options = form.get("file"), form.get("options", "{}")
+            if not isinstance(upload, UploadFile) or not isinstance(options, str):
+                raise Problem(422, "bad-parameter", f"an upload needs a file. {_HOW}")
+            yield upload, shown_name(upload.filename or ""), read_object(options.encode())
+    except OSError as error:  # perhaps the disk is full
+        raise Problem(507, "not-saved", f"the server cannot save the file: {reason(error)}.") from None
 
 
 def _save(upload: UploadFile, file: Path) -> None:
