@@ -42,9 +42,10 @@ def jsonl(texts: list[str]) -> bytes:
 
 
 def xlsx(file: Path, texts: list[str]) -> Path:
-    workbook = openpyxl.Workbook()
+    workbook = openpyxl.Workbook(write_only=True)
+    sheet = workbook.create_sheet()
     for text in ("text", *texts):
-        workbook.active.append([text])
+        sheet.append([text])
     workbook.save(file)
     return file
 

@@ -210,7 +210,7 @@ def open_table(
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
     path, text_columns = Path(path), (text_column,) if isinstance(text_column, str) else text_column
-    table = _with_columns(path, text_columns, named, dialect or Dialect())
+    table = _with_columns(path, text_columns, named, dialect or Dialect(), bounds)
     for column in text_columns:
         table.require(column, option="--text-column")
     for column in text_columns:
@@ -220,23 +220,25 @@ def open_table(
     return table
 
 
-def columns_of(path: Path, dialect: Dialect) -> tuple[str, ...]:
+def columns_of(path: Path, dialect: Dialect, bounds: Bounds = ANY) -> tuple[str, ...]:
     """The columns of a file, from its names alone. An object is replaced by its keys, such as note.text.
 
     Raises:
         BadTable: If its names cannot be read.
     """
-    columns = _with_columns(path, (TEXT,), (), dialect).columns
+    columns = _with_columns(path, (TEXT,), (), dialect, bounds).columns
     if len(columns) > _LOOKED_INTO:
         return columns
-    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect).columns
+    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect, bounds).columns
     keys: dict[str, list[str]] = {column: [] for column in columns}
     for column in inside:
         keys.get(column.partition(".")[0], []).extend([] if column in keys else [column])
     return tuple(each for column in columns for each in keys[column] or [column])
 
 
-def _with_columns(path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect) -> Table:
+def _with_columns(
+    path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect, bounds: Bounds
+) -> Table:
     if path != STANDARD:
         _check_file(path)
     format = format_of(path, dialect)

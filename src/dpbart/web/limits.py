@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from dpbart.tables.bounds import Bounds
 
 
 @dataclass(frozen=True)
@@ -12,6 +15,8 @@ class Limits:
     Attributes:
         body: bytes of a request, other than an upload.
         upload: bytes of an uploaded file with its options.
+        unpacked: bytes that an uploaded file may unpack to.
+        row: characters of one of its rows.
         texts: texts in one request.
         characters: characters of one text.
         waiting: texts that wait to be rewritten, over all requests.
@@ -30,6 +35,8 @@ class Limits:
 
     body: int = 4 << 20
     upload: int = 100 << 20
+    unpacked: int = 1 << 30
+    row: int = 1 << 19
     texts: int = 1_000
     characters: int = 100_000
     waiting: int = 4_000
@@ -44,3 +51,7 @@ class Limits:
     answer_seconds: int = 24 * 3600
     job_seconds: int = 24 * 3600
     downloaded_seconds: int = 600
+
+    def bounds(self, going: Callable[[], object]) -> Bounds:
+        """What reading an uploaded file may cost; `going` raises to stop it."""
+        return Bounds(self.unpacked, self.row, going)

@@ -66,7 +66,7 @@ async def receive_columns(request: Request, jobs: Jobs) -> dict[str, Any]:
     def answer(upload: UploadFile, name: str, given: Fields) -> dict[str, Any]:
         with jobs.lent(name) as folder:
             _save(upload, folder.source)
-            return columns_json(folder, name, given)
+            return columns_json(folder, name, given, jobs.limits)
 
     async with _received(request) as received:
         return await asyncio.to_thread(answer, *received)
