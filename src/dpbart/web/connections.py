@@ -22,7 +22,7 @@ class Connection(H11Protocol):
     """
 
     limits: ClassVar[Limits]
-    _timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle
     _finished: object = _NOTHING  # the request that was answered when somebody last looked; None before the first one
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -34,8 +34,7 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
     def _look(self) -> None:
         """Cut the connection if it has no request, and had none when somebody last looked."""
