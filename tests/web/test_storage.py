@@ -167,3 +167,15 @@ def test_what_was_stored_before_the_clock_went_back_does_not_stay_longer(
     monkeypatch.setattr(time, "time", lambda: real() + 101)
     answers.sweep()
     assert answers.stored() == []
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_deleted_answer_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: bool) -> None:
+    answers, real = Answers(tmp_path / "answers.db", seconds=100), time.time
+    answers.put([Stored(KEY, None, 0, "marmalade " * 2_000)])
+    if forgotten:
+        answers.forget([KEY])
+    else:
+        monkeypatch.setattr(time, "time", lambda: real() + 101)
+        answers.sweep()
+    assert not [file.name for file in tmp_path.iterdir() if b"marmalade" in file.read_bytes()]

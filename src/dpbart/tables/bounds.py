@@ -37,11 +37,17 @@ class Bounds:
         """Rows that are held at once, if so many are usual: each of them may be as long as possible."""
         return usual if self.longest is None else min(usual, _ROWS)
 
-    def check(self, unpacked: int, name: str) -> None:
-        """Refuse a file that has unpacked to so many bytes, if they are too many."""
+    def check(self, unpacked: int, name: str, *, parts: int = 1) -> None:
+        """Refuse a file that unpacks to so many bytes, if they are too many.
+
+        Args:
+            unpacked: bytes.
+            name: of the file.
+            parts: what is held in memory may unpack to one part in so many of what a file may.
+        """
         self.going()
-        if self.most is not None and unpacked > self.most:
-            raise BadTable(f"{name} unpacks to more than {self.most:,} bytes. Split it into smaller files.")
+        if self.most is not None and unpacked > self.most // parts:
+            raise BadTable(f"{name} unpacks to more than {self.most // parts:,} bytes. Split it into smaller files.")
 
     def watched(self, raw: BinaryIO, name: str) -> BinaryIO:
         """The same bytes, which end with an error where a limit is reached."""

@@ -22,7 +22,7 @@ def check_parts(source: BinaryIO, file: File) -> None:
     """
     with zipfile.ZipFile(source) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than that of a part
-        file.bounds.check(_IN_MEMORY * unpacked, file.name)
+        file.bounds.check(unpacked, file.name, parts=_IN_MEMORY)
         for part in archive.infolist():
             with archive.open(part) as opened:
                 if _declares_types(opened):

@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,12 +137,20 @@ class Answers:
         """Delete the answers that are too old. If the clock was set back, those from the future count from now on."""
         now = time.time()
         self._change("UPDATE answers SET stored = ? WHERE stored > ?", [(now, now)])
-        self._change("DELETE FROM answers WHERE stored <= ?", [(now - self._seconds,)])
+        self._delete("DELETE FROM answers WHERE stored <= ?", [(now - self._seconds,)])
 
     def forget(self, keys: Sequence[Key]) -> None:
         """Delete answers."""
         if keys:
-            self._change("DELETE FROM answers WHERE key = ?", [(key.key,) for key in keys])
+            self._delete("DELETE FROM answers WHERE key = ?", [(key.key,) for key in keys])
+
+    def _delete(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Delete answers, also from the write-ahead log, where secure_delete does not reach."""
+        before = self._connection.total_changes
+        self._change(statement, rows)
+        if self._connection.total_changes > before:
+            with self._lock, suppress(sqlite3.Error):  # a full disk; the next deletion tries again
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         with self._lock:

@@ -142,7 +142,7 @@ def _check_size(stated: pq.FileMetaData, file: File) -> None:
     bounds, groups = file.bounds, [stated.row_group(place) for place in range(stated.num_row_groups)]
     bounds.check(sum(group.total_byte_size for group in groups), file.name)
     for column in [group.column(place) for group in groups for place in range(group.num_columns)]:
-        bounds.check(_IN_MEMORY * column.total_uncompressed_size, file.name)
+        bounds.check(column.total_uncompressed_size, file.name, parts=_IN_MEMORY)
         if bounds.longest is None:
             continue
         if column.total_uncompressed_size > bounds.longest * column.num_values + _HEADERS:
