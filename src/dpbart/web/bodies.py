@@ -62,11 +62,12 @@ def read_object(body: bytes) -> Fields:
     """A JSON object, with no value that JSON does not have."""
     try:
         given = json.loads(body, parse_constant=_no_constant)
+        is_text = not _SURROGATE.search(body) or is_unicode(json.dumps(given, ensure_ascii=False))
     except (ValueError, RecursionError):  # the decoder's own words would quote the body
         raise Problem(400, "not-json", "the body must be JSON in UTF-8, and is not.") from None
     if not isinstance(given, dict):
         raise Problem(400, "not-json", "the body must be a JSON object, such as {...}.")
-    if _SURROGATE.search(body) and not is_unicode(json.dumps(given, ensure_ascii=False)):
+    if not is_text:
         raise Problem(400, "not-json", "the body has half a surrogate pair, which is not a character. Leave it out.")
     return given
 
