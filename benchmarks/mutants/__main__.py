@@ -1,6 +1,6 @@
 """Break the code on purpose, one small change at a time, and see whether a test notices.
 
-    make mutants                                        every mutant of privacy/, channels/ and rewrite/durable/
+    make mutants                                        every mutant of privacy/, channels/, rewrite/durable/ and web/
     make mutants ARGS='--sample 150 --seed 1'           some of them, chosen at random
     make mutants ARGS='--under privacy/sampling.py'     those of one file or folder
 

@@ -18,6 +18,7 @@ from benchmarks.mutants.rooms import SLOW
 
 _HEAVY = (
     *("pytest", "hypothesis", "scipy.stats", "mpmath", "pyarrow.parquet", "pandas", "opendp.prelude", "dp_accounting"),
+    *("torch", "tokenizers", "uvicorn", "starlette.applications", "openpyxl"),
     *("jsonschema", "cryptography.hazmat.primitives.serialization", "click.testing", "tests.conftest"),
 )
 _MEMORY = 16 << 30  # bytes of address space: a break may allocate without end

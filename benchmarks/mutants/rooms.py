@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-ROOMS = ("privacy", "channels", "rewrite/durable")
+ROOMS = ("privacy", "channels", "rewrite/durable", "web")
 
 # For a file, the entry with the longest name that its path begins with. The tests that fail soonest come first.
 _GUARDS: dict[str, tuple[str, ...]] = {
@@ -39,6 +39,17 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "privacy/shuffling/": ("privacy/test_shuffling*",),
     "privacy/loss": ("privacy/test_composition", "privacy/test_shuffling*"),
     "channels/": ("channels/test_*",),
+    "web/": ("web/test_security", "web/test_api", "web/test_jobs", "web/test_races"),
+    "web/answers": ("web/test_storage", "web/test_api", "web/test_budget", "web/test_security"),
+    "web/batching": ("web/test_batching", "web/test_limits", "web/test_budget", "web/test_storage"),
+    "web/connections": ("web/test_limits", "web/test_protocol"),
+    "web/guard": ("web/test_protocol", "web/test_security", "web/test_limits", "cli/test_serve"),
+    "web/server": ("cli/test_serve", "web/test_protocol"),
+    "web/file_job": ("web/test_jobs", "web/test_races"),
+    "web/job_folder": ("web/test_jobs", "web/test_races", "web/test_security"),
+    "web/jobs": ("web/test_jobs", "web/test_races", "web/test_limits", "web/test_security"),
+    "web/releases": ("web/test_budget", "web/test_storage", "web/test_card"),
+    "web/transfers": ("web/test_jobs", "web/test_races", "web/test_storage", "web/test_protocol"),
     "rewrite/durable/": (
         "rewrite/test_copies",
         "rewrite/test_own_files",

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,14 @@ from typing import Any
 
 import uvicorn
 
+from dpbart.privacy.facts import Facts
 from dpbart.rewrite.rewriter import Rewriter
+from dpbart.rewrite.settings import Settings
 from dpbart.web.app import make_app
 from dpbart.web.batching import Load
 from dpbart.web.guard import Access
 from dpbart.web.limits import Limits
+from dpbart.web.server import Listen, configured
 from dpbart.web.service import Place, Service
 
 OPEN, USUAL = Access(), Limits()
@@ -56,6 +60,10 @@ class Client:
             return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
         finally:
             connection.close()
+
+    def open(self) -> socket.socket:
+        """A connection on which nothing is said yet."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, headers=headers)
@@ -97,14 +105,42 @@ class Client:
         raise AssertionError(f"the job stays {held['status']}")
 
 
+def heard(connection: socket.socket) -> bytes:
+    """All that comes until the server ends the connection."""
+    said = b""
+    try:
+        while part := connection.recv(1 << 16):
+            said += part
+    except ConnectionResetError:
+        pass
+    return said
+
+
+class Held:
+    """Loads the real rewriter, which holds each batch until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.entered, self.go = threading.Event(), threading.Event()
+
+    def load(self, settings: Settings) -> Rewriter:
+        real, entered, go = Rewriter.of(settings), self.entered, self.go
+
+        class Waiting(Rewriter):
+            def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
+                entered.set()
+                go.wait(20)
+                return super()._rewrite_batch(texts)
+
+        return Waiting(real.model, real.channel, real.batch_size, real.entropy)
+
+
 @contextmanager
 def in_thread(
     state: Path, *, limits: Limits = USUAL, access: Access = OPEN, ledger: Path | None = None, load: Load = Rewriter.of
 ) -> Iterator[Client]:
     """A server in this process."""
     service = Service(Place(state, ledger), limits, load=load)
-    config = uvicorn.Config(make_app(service, access), port=0, log_level="error", access_log=False, ws="none")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(make_app(service, access), Listen(port=0), limits))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

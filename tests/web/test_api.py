@@ -73,6 +73,8 @@ def test_the_bundled_models_are_offered_and_no_other(client: Client, tmp_path: P
         ({"texts": ["a"]}, "epsilon"),
         ({"texts": ["a"], "epsilon": -1}, "epsilon must be greater than 0, got -1.0."),
         ({"texts": ["a"], "epsilon": True}, "epsilon must be a number, got bool."),
+        ({"texts": ["a"], "epsilon": 10**400}, "epsilon must be a number, got int."),
+        ({"texts": ["a"], "epsilon": 10, "beams": -(10**400)}, "beams must be a number, got int."),
         ({"texts": ["a"], "epsilon": 10, "people": ["x", "y"]}, "people must be a list with one id per text"),
         ({"texts": ["a"], "epsilon": 10, "people": [" "]}, "text 1 has no id"),
         ({"texts": ["a"], "epsilon": 10, "person_budget": 10}, "needs ids"),
@@ -86,7 +88,9 @@ def test_a_wrong_request_is_refused_in_words(client: Client, body: object, words
     assert words in answer.json["detail"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"epsilon": NaN}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"epsilon": NaN}', b"\xff", b"[" * 100_000, b'{"texts": ["\\udc00"]}']
+)
 def test_what_is_not_json_is_refused(client: Client, body: bytes) -> None:
     answer = client.send("POST", "/v1/rewrite", body)
     assert (answer.status, answer.json["type"]) == (400, "urn:dpbart:not-json")

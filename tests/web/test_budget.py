@@ -96,17 +96,18 @@ OTHER = Key.of("another-key-that-is-long", b"body")
 def test_an_answer_is_stored_before_it_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a kill in between would charge for an answer that nobody can get any more."""
     _, answers, releases = opened(tmp_path)
-    seen: list[str | None] = []
+    seen: list[str | None] = []  # what is stored, and what somebody gets who asks now
     record = Ledger.record
 
     def watched(*args: object, **more: object) -> None:
-        seen.append(answers.find(KEY))
+        seen.extend([*(each.body for each in answers.stored()), answers.find(KEY)])
         record(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ledger, "record", watched)
     anna = charge("anna", KEY)
     assert releases.record([(anna, drawn("new"))]) == {anna: "new"}
-    assert seen == ["new"]
+    assert seen == ["new", None]
+    assert answers.find(KEY) == "new"
 
 
 def test_after_a_kill_a_recorded_answer_stays_and_an_unrecorded_one_is_forgotten(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import os
 import socket
 import stat
 from collections.abc import Iterator
@@ -9,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from dpbart.web import guard
+from dpbart.web.answers import Key
 from dpbart.web.guard import Access
 from dpbart.web.limits import Limits
-from tests.web.running import Client, in_thread
+from tests.web.running import Client, Held, in_thread
 
 TOKEN = "correct-horse-battery-staple"
 SECRET = "zanzibar marmalade"
@@ -72,6 +77,14 @@ def test_without_the_token_nothing_is_told(guarded: Client, given: str | None, p
 def test_with_the_token_everything_works(guarded: Client) -> None:
     assert guarded.get("/v1/models", **BEARER).status == 200
     assert guarded.get("/healthz").json["token"] is True
+
+
+def test_the_token_is_compared_in_constant_time(guarded: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[object, object]] = []
+    monkeypatch.setattr(guard.hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)  # type: ignore[func-returns-value]
+    assert guarded.get("/v1/models", Authorization="Bearer wrong").status == 401
+    assert guarded.get("/v1/models", **BEARER).status == 200
+    assert compared == [(b"wrong", TOKEN.encode()), (TOKEN.encode(), TOKEN.encode())]
 
 
 def test_a_huge_body_is_refused_before_it_is_read(guarded: Client) -> None:
@@ -188,3 +201,43 @@ def test_no_original_stays_on_disk_and_nobody_else_can_read_the_rest(tmp_path: P
             closed = path.is_dir() or path.parent.name != "state"  # what is in a closed folder is closed too
             assert closed or stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in (state, *state.rglob("*")) if path.is_dir())
+
+
+@pytest.fixture
+def open_to_everybody() -> Iterator[None]:
+    """What is not closed on purpose can be read by everybody."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_the_files_of_a_job_are_closed_from_the_beginning(tmp_path: Path, open_to_everybody: None) -> None:
+    held, state = Held(), tmp_path / "state"
+    with in_thread(state, load=held.load) as client:
+        job = client.upload("a.csv", b"text\n" + b"hello\n" * 100).json["id"]
+        held.entered.wait(20)
+        modes = {path.relative_to(state).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
+        assert modes["jobs"] == modes[f"jobs/{job}"] == 0o700
+        assert modes[f"jobs/{job}/input.csv"] == modes[f"jobs/{job}/job.json"] == 0o600
+        assert modes["answers.db"] == modes["answers.db-wal"] == modes["lock"] == 0o600
+        held.go.set()
+        client.wait_for(job, "done")
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [("k" * 15, False), ("k" * 16, True), ("k" * 255, True), ("k" * 256, False), ("k" * 16 + "\xe9", False)],
+)
+def test_a_key_must_be_long_enough_to_be_unique(client: Client, key: str, good: bool) -> None:
+    refused = client.rewrite("a text", epsilon=-1, key=key)
+    assert refused.json["type"] == ("urn:dpbart:bad-parameter" if good else "urn:dpbart:bad-idempotency-key")
+    assert client.upload("a.exe", b"", headers={"Idempotency-Key": key}).status == (422 if good else 400)
+
+
+def test_nothing_about_a_request_can_be_read_from_what_is_stored_of_it() -> None:
+    """A hash of the body would let somebody test guesses of its texts. An HMAC does so only for who has the key."""
+    one, same, other = (Key.of(key, b"body") for key in ("a" * 16, "a" * 16, "b" * 16))
+    assert one == same
+    assert one.request != other.request
+    assert one.request == hmac.new(b"a" * 16, b"body", "sha256").hexdigest()
+    assert one.key == hashlib.sha256(b"a" * 16).hexdigest()

@@ -206,7 +206,7 @@ class Job:
     def _released(self, unfinished: UnfinishedRun) -> Iterator[Batch]:
         """All rows of the input, with the new texts in place of the old ones."""
         new, labels = unfinished.saved.read(), self.request.policy
-        for batch in self._source().batches(_WRITTEN_AT_ONCE):
+        for batch in self._source().batches(self.request.bounds.rows_of(_WRITTEN_AT_ONCE)):
             rows, new_labels = zip(*islice(new, len(batch)), strict=True)
             released = self.pieces.written(batch, rows)
             yield released if labels is None else labels.with_labels(released, new_labels, self.table)
@@ -328,7 +328,13 @@ def _open_table(request: Request) -> Table:
     """The input, with every column that the request names."""
     others = (request.label_column, request.person_column, request.id_column)
     named = [column for column in others if column is not None]
-    table = open_table(request.source, text_column=request.text_columns, named=named, dialect=request.dialect)
+    table = open_table(
+        request.source,
+        text_column=request.text_columns,
+        named=named,
+        dialect=request.dialect,
+        bounds=request.bounds,
+    )
     if request.policy is not None:
         table.require(request.policy.column, option="--label-column")
         request.policy.check(table)

@@ -10,6 +10,7 @@ from dpbart.rewrite.labels import POLICIES, Labels
 from dpbart.rewrite.people import BY_TEXT, People
 from dpbart.rewrite.pieces import MOST_PIECES, SENTENCES, Pieces, default_pieces
 from dpbart.rewrite.shuffle import check_request as check_shuffle
+from dpbart.tables.bounds import ANY, Bounds
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.formats.registry import find_format
 from dpbart.tables.table import STANDARD
@@ -41,6 +42,7 @@ class Request:
     dialect: Dialect = field(default_factory=Dialect)  # what the names and first bytes of the files do not say
     shuffle: bool = False  # write the rows in random order, with texts and randomised labels alone
     central_epsilon: float | None = None  # of the shuffled output; the local epsilon follows from it
+    bounds: Bounds = ANY  # what reading the input may cost
 
     def __post_init__(self) -> None:
         if (self.label_column is None) != (self.labels is None):

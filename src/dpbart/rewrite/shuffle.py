@@ -167,7 +167,13 @@ def with_local_epsilon(request: Request, settings: Settings) -> Settings:
         return settings
     check_budget(request, settings)
     named = [column for column in (request.person_column,) if column is not None]
-    table = open_table(request.source, text_column=request.text_columns, named=named, dialect=request.dialect)
+    table = open_table(
+        request.source,
+        text_column=request.text_columns,
+        named=named,
+        dialect=request.dialect,
+        bounds=request.bounds,
+    )
     if request.people is None:
         rows, most = table.visit() or 0, 1
     else:

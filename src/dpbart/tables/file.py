@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from dpbart.tables.bounds import ANY, Bounds
 from dpbart.tables.compression import decompressed
 from dpbart.tables.encoding import DEFER, marked, shown
 from dpbart.tables.faults import Fault
@@ -23,6 +24,7 @@ class File:
         encoding: What the user or a byte order mark says; None means UTF-8.
         delimiter: What the user says; None means that the header line shows it.
         standard: Standard input, if that is the file.
+        bounds: What reading it may cost.
     """
 
     path: Path
@@ -30,6 +32,7 @@ class File:
     encoding: str | None = None
     delimiter: str | None = None
     standard: StandardInput | None = None
+    bounds: Bounds = ANY
 
     @property
     def name(self) -> str:
@@ -39,7 +42,7 @@ class File:
     def open(self) -> BinaryIO:
         """Its bytes, decompressed."""
         raw = self.path.open("rb") if self.standard is None else self.standard.open()
-        return raw if self.codec is None else decompressed(raw, self.codec)
+        return self.bounds.watched(raw if self.codec is None else decompressed(raw, self.codec), self.name)
 
     def open_text(self, *, newline: str, errors: str = DEFER) -> TextIO:
         """Its text, without a byte order mark; `newline` is as in `open`."""
@@ -63,3 +66,8 @@ class File:
     def seekable(self) -> Path | BinaryIO:
         """The file for readers that jump back and forth. Standard input is read into memory."""
         return self.path if self.standard is None else self.standard.whole()
+
+    def open_seekable(self) -> BinaryIO:
+        """The same, opened."""
+        source = self.seekable()
+        return self.bounds.watched(source.open("rb") if isinstance(source, Path) else source, self.name)

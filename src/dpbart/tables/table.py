@@ -18,6 +18,7 @@ import pyarrow as pa
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import reason
 from dpbart.tables.batch import Batch
+from dpbart.tables.bounds import ANY, Bounds
 from dpbart.tables.dialect import Dialect
 from dpbart.tables.file import File
 from dpbart.tables.formats.format import TEXT, Format, Visitor
@@ -161,7 +162,7 @@ class Table:
         if self.path == STANDARD:
             return None
         rows = 0
-        for batch in self.batches(_VISITED_AT_ONCE):
+        for batch in self.batches(self.file.bounds.rows_of(_VISITED_AT_ONCE)):
             for see in visitors:
                 see(batch)
             rows += len(batch)
@@ -178,7 +179,12 @@ class Table:
             raise BadParameter(f"size must be 1 or more, got {size}.")
         if self.file.standard is not None:
             self.file.standard.for_good()
-        return self.format.batches(self.file, text_columns=self.text_columns, size=size)
+        return self._while_going(self.format.batches(self.file, text_columns=self.text_columns, size=size))
+
+    def _while_going(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self.file.bounds.going()
+            yield batch
 
 
 def open_table(
@@ -187,6 +193,7 @@ def open_table(
     text_column: str | tuple[str, ...] = TEXT,
     named: Sequence[str] = (),
     dialect: Dialect | None = None,
+    bounds: Bounds = ANY,
 ) -> Table:
     """Open a table: find its format and its columns, and make sure that it has a row.
 
@@ -197,12 +204,13 @@ def open_table(
             "note.text" is the key "text" of the object "note".
         named: Other columns that the caller needs. They too may be inside objects.
         dialect: What the name and the first bytes of the file do not say.
+        bounds: What reading the file may cost.
 
     Raises:
         BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
     path, text_columns = Path(path), (text_column,) if isinstance(text_column, str) else text_column
-    table = _with_columns(path, text_columns, named, dialect or Dialect())
+    table = _with_columns(path, text_columns, named, dialect or Dialect(), bounds)
     for column in text_columns:
         table.require(column, option="--text-column")
     for column in text_columns:
@@ -212,27 +220,29 @@ def open_table(
     return table
 
 
-def columns_of(path: Path, dialect: Dialect) -> tuple[str, ...]:
+def columns_of(path: Path, dialect: Dialect, bounds: Bounds = ANY) -> tuple[str, ...]:
     """The columns of a file, from its names alone. An object is replaced by its keys, such as note.text.
 
     Raises:
         BadTable: If its names cannot be read.
     """
-    columns = _with_columns(path, (TEXT,), (), dialect).columns
+    columns = _with_columns(path, (TEXT,), (), dialect, bounds).columns
     if len(columns) > _LOOKED_INTO:
         return columns
-    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect).columns
+    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect, bounds).columns
     keys: dict[str, list[str]] = {column: [] for column in columns}
     for column in inside:
         keys.get(column.partition(".")[0], []).extend([] if column in keys else [column])
     return tuple(each for column in columns for each in keys[column] or [column])
 
 
-def _with_columns(path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect) -> Table:
+def _with_columns(
+    path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect, bounds: Bounds
+) -> Table:
     if path != STANDARD:
         _check_file(path)
     format = format_of(path, dialect)
-    file = _file(path, format, dialect)
+    file = _file(path, format, dialect, bounds)
     empty = path.is_file() and path.stat().st_size == 0
     columns = None if empty else format.columns(file, (*text_columns, *named))
     if columns is None:
@@ -242,9 +252,9 @@ def _with_columns(path: Path, text_columns: tuple[str, ...], named: Sequence[str
     return table
 
 
-def _file(path: Path, format: Format, dialect: Dialect) -> File:
+def _file(path: Path, format: Format, dialect: Dialect, bounds: Bounds) -> File:
     standard = StandardInput() if path == STANDARD else None
-    file = File(path, codec_of(path, dialect), dialect.encoding, dialect.delimiter, standard)
+    file = File(path, codec_of(path, dialect), dialect.encoding, dialect.delimiter, standard, bounds)
     # Plain lines on standard input are not read before the run begins: somebody may be typing them.
     look = format.compressible and (standard is None or dialect.format is not None)
     return next(numbered(file, (each.detected() for each in [file]), place="at its beginning")) if look else file

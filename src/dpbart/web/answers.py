@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +88,7 @@ class Answers:
         if not file.exists():
             os.close(create(file, mode=OWN))  # SQLite gives its journal the same mode
         self._seconds, self._lock = seconds, threading.Lock()
+        self._unsure: set[str] = set()  # keys whose answers are stored and may not be given yet
         self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode = WAL")  # one sync for each batch of answers
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -99,6 +101,8 @@ class Answers:
         Raises:
             Problem: The key came with another request.
         """
+        if key.key in self._unsure:
+            return None
         query = "SELECT request, body FROM answers WHERE key = ? AND stored > ?"
         with self._lock:
             found = self._connection.execute(query, (key.key, time.time() - self._seconds)).fetchone()
@@ -114,30 +118,51 @@ class Answers:
         return [Stored(Key(key, request), run, upto, body) for key, request, run, upto, body in found]
 
     def put(self, answers: Sequence[Stored]) -> None:
-        """Store answers in one transaction."""
+        """Store answers in one transaction. They are given to nobody before they are confirmed.
+
+        Raises:
+            Problem: 503, because they cannot be stored, perhaps because the disk is full.
+        """
+        self._unsure.update(each.key.key for each in answers)
         now = time.time()
         rows = [(each.key.key, each.key.request, each.run, each.upto, each.body, now) for each in answers]
         if rows:
             self._change("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
 
+    def confirm(self, answers: Sequence[Stored]) -> None:
+        """What these answers spend is recorded: they may be given."""
+        self._unsure.difference_update(each.key.key for each in answers)
+
     def sweep(self) -> None:
-        """Delete the answers that are too old."""
-        self._change("DELETE FROM answers WHERE stored <= ?", [(time.time() - self._seconds,)])
+        """Delete the answers that are too old. If the clock was set back, those from the future count from now on."""
+        now = time.time()
+        self._change("UPDATE answers SET stored = ? WHERE stored > ?", [(now, now)])
+        self._delete("DELETE FROM answers WHERE stored <= ?", [(now - self._seconds,)])
 
     def forget(self, keys: Sequence[Key]) -> None:
         """Delete answers."""
         if keys:
-            self._change("DELETE FROM answers WHERE key = ?", [(key.key,) for key in keys])
+            self._delete("DELETE FROM answers WHERE key = ?", [(key.key,) for key in keys])
+
+    def _delete(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Delete answers, also from the write-ahead log, where secure_delete does not reach."""
+        before = self._connection.total_changes
+        self._change(statement, rows)
+        if self._connection.total_changes > before:
+            with self._lock, suppress(sqlite3.Error):  # a full disk; the next deletion tries again
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.executemany(statement, rows)
                 self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+            except sqlite3.Error as error:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                words = f"the server cannot store its answers: {error}. Nothing was released or charged."
+                raise Problem(503, "not-stored", words) from None
 
 
 def check_same(key: Key, request: str) -> None:

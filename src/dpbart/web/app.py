@@ -52,6 +52,8 @@ class Routes:
                 "limits": {
                     "body": limits.body,
                     "upload": limits.upload,
+                    "unpacked": limits.unpacked,
+                    "row": limits.row,
                     "texts": limits.texts,
                     "characters": limits.characters,
                     "jobs": limits.jobs,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from dpbart.errors import DpbartError
+from dpbart.errors import BadLedger, DpbartError
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.settings import Settings
 from dpbart.web.guard import busy
@@ -120,6 +120,8 @@ class Batcher:
         try:
             if work.charge is not None:
                 self._releases.check(work.charge)
+        except BadLedger:
+            raise  # for the whole batch: to ask again for each of them could take a minute each
         except DpbartError as error:
             work.answer.set_exception(error)
             return False

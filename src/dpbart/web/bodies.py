@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,11 +15,13 @@ from dpbart.errors import BadParameter
 from dpbart.privacy.budget.ids import normal_id
 from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.settings import Settings
+from dpbart.tables.batch import is_unicode
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 
 Fields = Mapping[str, Any]
 SETTINGS = ("model", "epsilon", "delta", "mechanism", "length", "beams")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # the only way to write one in UTF-8
 _REWRITE = (*SETTINGS, "texts", "people", "person_budget", "card")
 
 
@@ -59,10 +62,13 @@ def read_object(body: bytes) -> Fields:
     """A JSON object, with no value that JSON does not have."""
     try:
         given = json.loads(body, parse_constant=_no_constant)
+        is_text = not _SURROGATE.search(body) or is_unicode(json.dumps(given, ensure_ascii=False))
     except (ValueError, RecursionError):  # the decoder's own words would quote the body
         raise Problem(400, "not-json", "the body must be JSON in UTF-8, and is not.") from None
     if not isinstance(given, dict):
         raise Problem(400, "not-json", "the body must be a JSON object, such as {...}.")
+    if not is_text:
+        raise Problem(400, "not-json", "the body has half a surrogate pair, which is not a character. Leave it out.")
     return given
 
 
@@ -95,7 +101,7 @@ def number(given: Fields, name: str) -> float | None:
     value = given.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise BadParameter(f"{name} must be a number, got {type(value).__name__}.")
     return float(value)
 

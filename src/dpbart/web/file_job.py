@@ -41,10 +41,21 @@ class FileJob:
     done: int = 0  # rows
     stop: threading.Event = field(default_factory=threading.Event)
 
+    _saving: threading.Lock = field(default_factory=threading.Lock)
+    _removed: bool = False
+
     def change(self, status: str, **more: Any) -> None:
         """Take the next step, and save it."""
-        self.record = replace(self.record, status=status, **more)
-        self.folder.save(self.record)
+        with self._saving:
+            self.record = replace(self.record, status=status, **more)
+            if not self._removed:
+                self.folder.save(self.record)
+
+    def remove(self) -> None:
+        """Delete its files. Nothing is saved any more."""
+        with self._saving:
+            self._removed = True
+            self.folder.remove()
 
     @property
     def result_name(self) -> str:
@@ -63,15 +74,27 @@ class FileJob:
         last = self.record.ended + limits.job_seconds
         return last if self.record.downloaded is None else min(last, self.record.downloaded + limits.downloaded_seconds)
 
-    def rewrite(self, batcher: Batcher, ledger: Path | None, offered: Callable[[Settings], Settings]) -> None:
+    def check_going(self) -> None:
+        """Raises Stopped if it was cancelled."""
+        if self.stop.is_set():
+            raise Stopped("cancelled")
+
+    def rewrite(
+        self, batcher: Batcher, ledger: Path | None, offered: Callable[[Settings], Settings], limits: Limits
+    ) -> None:
         """Rewrite the whole file, or what is left of it.
 
         Args:
             batcher: rewrites the texts.
             ledger: where they are recorded, if anywhere.
             offered: refuses a model that the server does not offer.
+            limits: what reading the file may cost.
+
+        Raises:
+            Stopped: It was cancelled.
         """
         request, settings = request_of(self.folder, self.record.options, ledger)
+        request = replace(request, bounds=limits.bounds(self.check_going))
         settings = offered(shuffle.with_local_epsilon(request, offered(settings)))
         planned = plan(request, settings.described)
         read = [] if request.reading is None else [f"{self.record.name} is read as {request.reading}."]
@@ -94,8 +117,7 @@ class Queued:
     def map(self, batches: Iterable[Some]) -> Answers[Some]:
         waiting: deque[tuple[Some, Future[Rewriting]]] = deque()
         for batch in ended(batches):
-            if self.job.stop.is_set():
-                raise Stopped("cancelled")
+            self.job.check_going()
             if batch is not None:
                 waiting.append((batch, self.batcher.submit_uncharged(self.settings, batch.texts())))
             while waiting and (batch is None or len(waiting) >= _IN_FLIGHT):

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbart.web.limits import Limits
@@ -24,9 +27,10 @@ logger = logging.getLogger("dpbart.web")
 API = "/v1/"
 UPLOADS = ("/v1/jobs", "/v1/columns")
 _OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
-_SECONDS_TO_WAIT = 60.0  # for the next part of a body
+ABORT = "abort"  # in the state of a request: cuts its connection
+_HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]{0,5})?")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-_HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -97,7 +101,8 @@ class Access:
             raise Problem(403, "foreign-origin", "requests from pages of other sites are refused.")
 
     def _check_token(self, headers: Headers) -> None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        sent = headers.getlist("authorization")
+        scheme, _, given = (sent[0] if len(sent) == 1 else "").partition(" ")
         same = hmac.compare_digest(given.strip().encode(), (self.token or "").encode())
         if scheme.lower() != "bearer" or not same:
             raise Problem(
@@ -109,15 +114,13 @@ class Access:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port; an address of IPv6 without its brackets.
+    """The name in a Host header, without its port; an address of IPv6 without its brackets. Empty if it is neither.
 
-    >>> _name_of("localhost:8000"), _name_of("[::1]:8000"), _name_of("LOCALHOST")
-    ('localhost', '::1', 'localhost')
+    >>> _name_of("localhost:8000"), _name_of("[::1]:8000"), _name_of("LOCALHOST"), _name_of("localhost:80@evil.example")
+    ('localhost', '::1', 'localhost', '')
     """
-    name = host.lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+    found = _HOST.fullmatch(host.lower())
+    return "" if found is None else found["address"] or found["name"]
 
 
 def names_of(given: Iterable[str]) -> frozenset[str]:
@@ -137,13 +140,15 @@ class Guard:
             await self._app(scope, receive, send)  # the start and the end of the server
             return
         upload = scope["path"] in UPLOADS and scope["method"] == "POST"
-        body, send = _Body(receive, self._limits.upload if upload else self._limits.body, upload), _with_headers(send)
+        body, send = _Body(receive, self._limits, upload), self._paced(scope, _with_headers(send))
         try:
             self._check(scope, body)
             self._open.append(body)
             await self._app(scope, lambda: self._receive(body), send)
         except Problem as problem:
             await problem.response()(scope, receive, send)
+        except ClientDisconnect:
+            pass  # nobody waits for an answer
         except Exception as error:  # its words, and those of its traceback, could hold a text
             logger.error("A request failed with an unexpected error (%s).", type(error).__name__)
         finally:
@@ -160,6 +165,21 @@ class Guard:
         if alike >= (self._limits.uploads if body.upload else self._limits.requests):
             raise busy(f"{alike} {'uploads' if body.upload else 'requests'} are being answered.")
 
+    def _paced(self, scope: Scope, send: Send) -> Send:
+        """Cut the connection of a client that does not take its answer."""
+        pace, abort = _Pace(self._limits), scope["state"][ABORT]
+
+        async def paced(message: Message) -> None:
+            began = time.monotonic()
+            timer = asyncio.get_running_loop().call_later(pace.left, abort)
+            try:
+                await send(message)
+            finally:
+                timer.cancel()
+                pace.moved(len(message.get("body", b"")), seconds=time.monotonic() - began)
+
+        return paced
+
     async def _receive(self, body: _Body) -> Message:
         message = await body.receive()
         if sum(each.seen for each in self._open if not each.upload) > self._limits.memory:
@@ -167,22 +187,39 @@ class Guard:
         return message
 
 
+class _Pace:
+    """The time that a client may take: some seconds, which it gets back as bytes arrive."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most, self._slowest = limits.wait_seconds, limits.slowest
+        self.left = self._most  # seconds
+
+    def moved(self, parts: int, *, seconds: float) -> None:
+        """So many bytes took so long."""
+        self.left = min(self._most, self.left - seconds + parts / self._slowest)
+
+
 class _Body:
     """The body of a request. It ends at its limit, whatever its header has said, and must not take forever."""
 
-    def __init__(self, receive: Receive, most: int, upload: bool) -> None:
-        self._receive, self.most, self.upload = receive, most, upload
+    def __init__(self, receive: Receive, limits: Limits, upload: bool) -> None:
+        self._receive, self._pace, self.upload = receive, _Pace(limits), upload
+        self.most = limits.upload if upload else limits.body
         self.seen, self._complete = 0, False
 
     async def receive(self) -> Message:
         if self._complete:
             return await self._receive()  # waits for the end of the connection
+        began = time.monotonic()
         try:
-            message = await asyncio.wait_for(self._receive(), _SECONDS_TO_WAIT)
+            message = await asyncio.wait_for(self._receive(), self._pace.left)
         except asyncio.TimeoutError:
-            raise Problem(408, "too-slow", "the body of the request did not arrive in time.") from None
+            words = "the body of the request did not arrive in time."
+            raise Problem(408, "too-slow", words, headers={"Connection": "close"}) from None
+        part = len(message.get("body", b""))
+        self._pace.moved(part, seconds=time.monotonic() - began)
         self._complete = not message.get("more_body", False)
-        self.seen += len(message.get("body", b""))
+        self.seen += part
         if self.seen > self.most:
             raise too_large(self.most)
         return message
@@ -192,7 +229,7 @@ def _with_headers(send: Send) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
         await send(message)
 

@@ -52,7 +52,7 @@ class Jobs:
             sweep: deletes whatever else is too old; called from time to time.
         """
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._folder, self._batcher, self._ledger, self._limits = folder, batcher, ledger, limits
+        self._folder, self._batcher, self._ledger, self.limits = folder, batcher, ledger, limits
         self._offered, self._sweep_others = offered, sweep
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
@@ -91,7 +91,7 @@ class Jobs:
             DpbartError: The options contradict each other, or the file's ending is unknown.
         """
         with self._changed:
-            if len(self._queue) >= self._limits.jobs or len(self._jobs) >= self._limits.kept_jobs:
+            if len(self._queue) >= self.limits.jobs or len(self._jobs) >= self.limits.kept_jobs:
                 raise busy(f"{len(self._queue)} file jobs are waiting, and {len(self._jobs)} are kept.")
         try:
             folder = JobFolder.create(self._folder, id, name)
@@ -136,20 +136,23 @@ class Jobs:
 
     def resume(self, name: str) -> FileJob:
         """Continue a job that was cancelled or has failed."""
-        job = self.find(name)
-        if job.record.status not in (CANCELLED, FAILED):
-            words = f"only a cancelled or failed job can resume; this one is {job.record.status}."
-            raise Problem(409, "not-resumable", words)
-        self.start(job)
+        with self._changed:
+            job = self.find(name)
+            if job.record.status not in (CANCELLED, FAILED):
+                words = f"only a cancelled or failed job can resume; this one is {job.record.status}."
+                raise Problem(409, "not-resumable", words)
+            self.start(job)
         return job
 
     def delete(self, name: str) -> None:
         """Delete a job and its files."""
-        job = self.find(name)
-        if job.record.status == RUNNING:
-            raise Problem(409, "job-running", "a running job cannot be deleted. Cancel it first.")
-        self.cancel(name)
-        self._remove(job)
+        with self._changed:  # until it is not in the queue any more: otherwise it could begin to run in between
+            job = self.find(name)
+            if job.record.status == RUNNING:
+                raise Problem(409, "job-running", "a running job cannot be deleted. Cancel it first.")
+            self.cancel(name)
+            self._jobs.pop(name)
+        job.remove()
 
     def result(self, name: str) -> FileJob:
         """A job that is done. Raises Problem 409 if it is not."""
@@ -160,12 +163,12 @@ class Jobs:
 
     def downloaded(self, job: FileJob) -> None:
         """The result was sent in full. Its files stay for a while, in case it did not arrive."""
-        if job.record.downloaded is None and job.folder.path.exists():
+        if job.record.downloaded is None:
             job.change(DONE, downloaded=time.time())
 
     def as_json(self, job: FileJob) -> dict[str, Any]:
         """What a client hears about a job."""
-        return job_json(job, self._limits)
+        return job_json(job, self.limits)
 
     @contextmanager
     def lent(self, name: str) -> Iterator[JobFolder]:
@@ -182,7 +185,10 @@ class Jobs:
     def _run(self) -> None:
         while True:
             job = self._next()
-            self._sweep()
+            try:
+                self._sweep()
+            except Exception as error:  # the thread must go on: jobs wait
+                logger.error("Old files cannot be deleted (%s).", type(error).__name__)
             try:
                 if job is not None:
                     self._run_job(job)
@@ -203,7 +209,7 @@ class Jobs:
     def _run_job(self, job: FileJob) -> None:
         try:
             if not job.folder.finished:
-                job.rewrite(self._batcher, self._ledger, self._offered)
+                job.rewrite(self._batcher, self._ledger, self._offered, self.limits)
             job.folder.remove_input()
             job.change(DONE, ended=time.time())
         except Stopped:
@@ -218,14 +224,13 @@ class Jobs:
         now = time.time()
         self._sweep_others()
         for job in self.all():
-            expires = job.expires(self._limits)
+            if job.record.ended is not None and job.record.ended > now:  # the clock was set back
+                job.change(job.record.status, ended=now)
+            expires = job.expires(self.limits)
             if expires is not None and expires < now:
-                self._remove(job)
-
-    def _remove(self, job: FileJob) -> None:
-        with self._changed:
-            self._jobs.pop(job.record.id, None)
-        job.folder.remove()
+                with self._changed:
+                    self._jobs.pop(job.record.id, None)
+                job.remove()
 
 
 def no_such_model(name: str, offered: Iterable[str]) -> NotPrepared:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from dpbart.privacy.budget.ledger import Ledger, Run, utc_now
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Described
 from dpbart.web.answers import Answers, Key, Stored
+from dpbart.web.problems import Problem
 
 UNITS = "people"
 
@@ -95,8 +97,9 @@ class Releases:
             if alike:
                 return self._record_together(charged)
         except DpbartError as error:
-            if len(charged) == 1:
-                return {charged[0][0]: error}
+            # If the ledger cannot be used, it refuses all of them. To ask again for each would take as long again.
+            if len(charged) == 1 or isinstance(error, BadLedger):
+                return {charge: error for charge, _ in charged}
         outcomes: dict[Charge, Outcome] = {}
         for each in charged:
             outcomes.update(self.record([each]))
@@ -115,15 +118,20 @@ class Releases:
                 stored.append(Stored(charge.key, run, upto, bodies[charge]))
         self._answers.put(stored)
         if ledger is None or rows is None:
+            self._answers.confirm(stored)
             return bodies
         people: Counter[str] = Counter()
         for charge, _ in charged:
             people.update(charge.people)
         try:
             ledger.record(rows.run, people, before=rows.recorded, upto=upto, budget=charged[0][0].budget)
-        except BaseException:
-            self._answers.forget([each.key for each in stored])
+        except BaseException as error:
+            if isinstance(error, BadLedger):  # perhaps it has recorded them nevertheless: go on with another run
+                self._runs.clear()
+            with suppress(Problem):  # a full disk; the answers are not confirmed, so nobody gets them
+                self._answers.forget([each.key for each in stored])
             raise
+        self._answers.confirm(stored)
         rows.recorded = upto
         return bodies
 

@@ -15,7 +15,8 @@ import uvicorn
 from dpbart.errors import BadParameter
 from dpbart.files import reason
 from dpbart.web.app import make_app
-from dpbart.web.guard import Access, is_loopback, names_of
+from dpbart.web.connections import connection_of
+from dpbart.web.guard import Access, Guard, is_loopback, names_of
 from dpbart.web.limits import Limits
 from dpbart.web.service import Place, Service
 
@@ -74,22 +75,27 @@ def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
     with _bound(listen) as bound:
         access = listen.access(tell)
         service = Service(place, Limits())
-        config = uvicorn.Config(
-            make_app(service, access),
-            host=listen.host,
-            port=listen.port,
-            ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
-            ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=10,
-            h11_max_incomplete_event_size=64 << 10,
-        )
-        _Server(config, tell).run([bound])
+        _Server(configured(make_app(service, access), listen, service.limits), tell).run([bound])
+
+
+def configured(app: Guard, listen: Listen, limits: Limits) -> uvicorn.Config:
+    """How to listen, for uvicorn."""
+    return uvicorn.Config(
+        app,
+        host=listen.host,
+        port=listen.port,
+        ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
+        ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
+        access_log=False,
+        log_level="error",
+        server_header=False,
+        proxy_headers=False,
+        http=connection_of(limits),
+        ws="none",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=64 << 10,
+    )
 
 
 def _bound(listen: Listen) -> socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from dpbart.files import OWN, create
+from dpbart.files import OWN, create, reason
 from dpbart.web.answers import job_id
 from dpbart.web.bodies import Fields, read_object
 from dpbart.web.columns import columns_json
@@ -23,6 +24,8 @@ from dpbart.web.file_job import FileJob
 from dpbart.web.job_folder import shown_name
 from dpbart.web.jobs import Jobs
 from dpbart.web.problems import Problem
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote characters of a form
 
 _HOW = 'Send a form with the field "options" (JSON) and the field "file".'
 
@@ -34,7 +37,7 @@ async def receive_job(request: Request, jobs: Jobs) -> tuple[FileJob, bool]:
         The job, and whether it was there before: an Idempotency-Key creates one job only.
 
     Raises:
-        Problem: The form cannot be read, or too many jobs wait.
+        Problem: The form cannot be read or saved, or too many jobs wait.
         DpbartError: The options contradict each other.
     """
     async with _received(request) as (upload, name, given):
@@ -63,7 +66,7 @@ async def receive_columns(request: Request, jobs: Jobs) -> dict[str, Any]:
     def answer(upload: UploadFile, name: str, given: Fields) -> dict[str, Any]:
         with jobs.lent(name) as folder:
             _save(upload, folder.source)
-            return columns_json(folder, name, given)
+            return columns_json(folder, name, given, jobs.limits)
 
     async with _received(request) as received:
         return await asyncio.to_thread(answer, *received)
@@ -77,11 +80,14 @@ async def _received(request: Request) -> AsyncIterator[tuple[UploadFile, str, Fi
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise Problem(415, "not-a-form", f"an upload needs multipart/form-data. {_HOW}")
-    async with request.form(max_files=1, max_fields=1) as form:
-        upload, options = form.get("file"), form.get("options", "{}")
-        if not isinstance(upload, UploadFile) or not isinstance(options, str):
-            raise Problem(422, "bad-parameter", f"an upload needs a file. {_HOW}")
-        yield upload, shown_name(upload.filename or ""), read_object(options.encode())
+    try:
+        async with request.form(max_files=1, max_fields=1) as form:
+            upload, options = form.get("file"), form.get("options", "{}")
+            if not isinstance(upload, UploadFile) or not isinstance(options, str):
+                raise Problem(422, "bad-parameter", f"an upload needs a file. {_HOW}")
+            yield upload, shown_name(upload.filename or ""), read_object(options.encode())
+    except OSError as error:  # perhaps the disk is full
+        raise Problem(507, "not-saved", f"the server cannot save the file: {reason(error)}.") from None
 
 
 def _save(upload: UploadFile, file: Path) -> None:

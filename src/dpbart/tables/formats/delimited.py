@@ -68,12 +68,32 @@ class Delimited(Format):
         rest = lines(file, newline="")
         header = next(rest, "")
         delimiter = file.delimiter or self._shown_by(header)
+        row = _OneRow(file.bounds.longest)
         try:
-            yield from up_to_blank_end(csv.reader(chain([header], rest), delimiter=delimiter, strict=True))
+            for fields in up_to_blank_end(
+                csv.reader(row.counted(chain([header], rest)), delimiter=delimiter, strict=True)
+            ):
+                row.length = 0
+                yield fields
         except csv.Error as error:
             long = f"a field longer than {LONGEST_FIELD} characters, or a quote left open"
             quote = "a quote left open, or one inside a field that is not doubled"
             raise Fault(long if "limit" in str(error) else quote) from None
+
+
+class _OneRow:
+    """The length of a row, which may have many lines in quotes."""
+
+    def __init__(self, longest: int | None) -> None:
+        self._longest = longest
+        self.length = 0  # characters so far
+
+    def counted(self, lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            self.length += len(line)
+            if self._longest is not None and self.length > self._longest:
+                raise Fault(f"a row longer than {self._longest} characters, or a quote left open")
+            yield line
 
 
 class _Sink:

@@ -27,9 +27,11 @@ from dpbart.tables.file import File
 from dpbart.tables.formats.format import Draft, Format, Source
 from dpbart.tables.formats.lines import numbered, row_batches, up_to_blank_end
 from dpbart.tables.paths import Row, value_at
+from dpbart.tables.workbook_parts import check_parts
 
 if TYPE_CHECKING:
     from openpyxl.cell.cell import Cell
+    from openpyxl.workbook.workbook import Workbook
 
 _MOST_ROWS = 2**20  # with the header
 _READ_AT_ONCE = 256  # rows
@@ -147,23 +149,42 @@ def _names(cells: list[object]) -> list[str]:
 
 def _cells(file: File) -> Iterator[list[object]]:
     """The rows of the sheet, each up to its last cell that is not empty."""
-    openpyxl, source = _openpyxl(), file.seekable()
-    with _whole_workbook(file):
-        workbook = openpyxl.load_workbook(source, read_only=True, data_only=True, keep_links=False)
-    try:
+    openpyxl = _openpyxl()
+    with file.open_seekable() as source:
         with _whole_workbook(file):
-            sheets = [sheet for sheet in workbook.worksheets if any(map(_trimmed, _values(sheet)))]
-        if len(sheets) > 1:
-            raise Fault(f"{len(sheets)} sheets have cells, but a table has one. Keep one sheet")
-        rows = _values(sheets[0]) if sheets else iter(())
-        while True:
-            with _whole_workbook(file):
-                some = list(map(_trimmed, islice(rows, _READ_AT_ONCE)))
-            if not some:
-                return
-            yield from some
-    finally:
-        workbook.close()
+            check_parts(source, file)
+            workbook = openpyxl.load_workbook(source, read_only=True, data_only=True, keep_links=False)
+        try:
+            yield from _cells_of(workbook, file)
+        finally:
+            workbook.close()
+
+
+def _cells_of(workbook: Workbook, file: File) -> Iterator[list[object]]:
+    with _whole_workbook(file):
+        sheets = [sheet for sheet in workbook.worksheets if _has_cells(sheet, file)]
+    if len(sheets) > 1:
+        raise Fault(f"{len(sheets)} sheets have cells, but a table has one. Keep one sheet")
+    rows = _values(sheets[0]) if sheets else iter(())
+    while True:
+        with _whole_workbook(file):
+            some = list(map(_trimmed, islice(rows, _READ_AT_ONCE)))
+        if not some:
+            return
+        for row in some:
+            _check_length(row, file)
+            yield row
+
+
+def _has_cells(sheet: object, file: File) -> bool:
+    file.bounds.going()
+    return any(map(_trimmed, _values(sheet)))
+
+
+def _check_length(row: list[object], file: File) -> None:
+    longest = file.bounds.longest
+    if longest is not None and sum(len(cell) for cell in row if isinstance(cell, str)) > longest:
+        raise Fault(f"a row longer than {longest} characters")
 
 
 def _values(sheet: object) -> Iterator[tuple[object, ...]]:
@@ -187,6 +208,8 @@ def _whole_workbook(file: File) -> Iterator[None]:
         try:
             yield
             return
+        except BadTable:
+            raise
         except Exception:
             pass
     raise BadTable(f"{file.name} is not a whole Excel workbook. Write or copy it again.")

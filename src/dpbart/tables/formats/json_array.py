@@ -51,7 +51,7 @@ class JsonArray(OfObjects):
 
 def _rows(file: File) -> Iterator[dict[str, object]]:
     with file.open_text(newline="") as handle:
-        text = _Text(handle)
+        text = _Text(handle, file.bounds.longest_of(LONGEST_OBJECT))
         if not text.next():
             return
         if text.take() != "[":
@@ -81,8 +81,9 @@ def _objects(text: _Text, file: File) -> Iterator[dict[str, object]]:
 class _Text:
     """A JSON file, of which only the current object is held."""
 
-    def __init__(self, handle: TextIO) -> None:
+    def __init__(self, handle: TextIO, longest: int) -> None:
         self._handle = handle
+        self._longest = longest  # characters of an object
         self._held = ""
         self._place = 0
         self._ended = False
@@ -110,6 +111,7 @@ class _Text:
             except (ValueError, RecursionError):  # too many digits, or too deep
                 broken = True
             else:
+                self._check_length(end - self._place)
                 source, self._place = self._held[self._place : end], end
                 return row, source
             if broken:
@@ -121,10 +123,13 @@ class _Text:
         cut = error.pos >= len(self._held) - _LONGEST_TOKEN or error.msg.startswith("Unterminated string")
         return self._ended or not cut
 
+    def _check_length(self, characters: int) -> None:
+        if characters > self._longest:
+            raise Fault(f"an object longer than {self._longest} characters")
+
     def _read(self) -> None:
         self._held, self._place = self._held[self._place :], 0
-        if len(self._held) > LONGEST_OBJECT:
-            raise Fault(f"an object longer than {LONGEST_OBJECT} characters")
+        self._check_length(len(self._held))
         more = self._handle.read(max(_BLOCK, len(self._held)))  # twice as much: an object is parsed again each time
         self._held += more
         self._ended = not more

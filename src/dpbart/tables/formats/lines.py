@@ -25,11 +25,12 @@ _Item = TypeVar("_Item")
 
 def lines(file: File, newline: str) -> Iterator[str]:
     """The lines of a file with their ends; `newline` is as in `open`. A byte order mark is skipped."""
+    longest = file.bounds.longest_of(LONGEST_LINE)
     with file.open_text(newline=newline) as handle:
-        while line := handle.readline(LONGEST_LINE + 1):
+        while line := handle.readline(longest + 1):
             check_text(line, file)
-            if len(line) > LONGEST_LINE:
-                raise Fault(f"a line longer than {LONGEST_LINE} characters")
+            if len(line) > longest:
+                raise Fault(f"a line longer than {longest} characters")
             yield line
 
 
@@ -43,11 +44,12 @@ def check_text(text: str, file: File) -> None:
 
 def whole_text(file: File) -> str:
     """The text of a file, without the end of its last line."""
+    longest = file.bounds.longest_of(LONGEST_LINE)
     with file.open_text(newline="") as handle:
-        text = handle.read(LONGEST_LINE + 1)
+        text = handle.read(longest + 1)
     check_text(text, file)
-    if len(text) > LONGEST_LINE:
-        raise Fault(f"a text longer than {LONGEST_LINE} characters")
+    if len(text) > longest:
+        raise Fault(f"a text longer than {longest} characters")
     return without_end(text)
 
 

@@ -21,6 +21,9 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _BLOCK = 2**20  # bytes read at a time: a column of a row group can be larger than memory
 _GROUP_ROWS = 2**16  # rows in a row group: one group per batch would be slow to read, and large
 _GROUP_BYTES = 2**26
+_IN_MEMORY = 2  # a column of a row group may unpack to one part in two of what a file may
+_HEADERS = 2**16  # bytes of a column that are not its values, at least
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 
 
 class Parquet(Format):
@@ -47,17 +50,20 @@ class Parquet(Format):
 
     def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[ArrowRows]:
         schema = self.schema(file, text_columns)
-        done = 0
+        done = unpacked = 0
         records = _records(file, size)
         while True:
             try:
                 record = next(records)
+                _check_length(record, file, done)
                 record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
                 record = pa.RecordBatch.from_arrays(list(map(_as_type, record.columns, schema.types)), schema=schema)
             except StopIteration:
                 return
             except _UNREADABLE:
                 break
+            unpacked += record.nbytes
+            file.bounds.check(unpacked, file.name)
             yield ArrowRows(first=done + 1, text_columns=text_columns, record=record)
             done += record.num_rows
         raise BadTable(f"{file.name} is broken after row {done}: the rows there cannot be decoded.")
@@ -115,9 +121,57 @@ def _file_schema(file: File) -> pa.Schema:
 
 
 def _records(file: File, size: int) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(file.seekable(), buffer_size=_BLOCK, page_checksum_verification=True) as opened:
+    kept = None if file.bounds.longest is None else _strings(file)
+    with pq.ParquetFile(
+        file.seekable(), buffer_size=_BLOCK, page_checksum_verification=True, read_dictionary=kept
+    ) as opened:
+        _check_size(opened.metadata, file)
         # One thread: the model needs the others.
         yield from opened.iter_batches(batch_size=size, use_threads=False)
+
+
+def _strings(file: File) -> list[str]:
+    """The columns that are read with a dictionary, until the length of its values is checked: rows may repeat them."""
+    with pq.ParquetFile(file.seekable()) as opened:
+        columns = map(opened.schema.column, range(len(opened.schema)))
+        return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _check_size(stated: pq.FileMetaData, file: File) -> None:
+    """Refuse a file that says itself that it is too large. A page is unpacked as a whole."""
+    bounds, groups = file.bounds, [stated.row_group(place) for place in range(stated.num_row_groups)]
+    bounds.check(sum(group.total_byte_size for group in groups), file.name)
+    for column in [group.column(place) for group in groups for place in range(group.num_columns)]:
+        bounds.check(column.total_uncompressed_size, file.name, parts=_IN_MEMORY)
+        if bounds.longest is None:
+            continue
+        if column.total_uncompressed_size > bounds.longest * column.num_values + _HEADERS:
+            raise _too_long(file, 0)
+
+
+def _too_long(file: File, done: int) -> BadTable:
+    return BadTable(f"{file.name} is broken after row {done}: rows longer than {file.bounds.longest} bytes.")
+
+
+def _check_length(record: pa.RecordBatch, file: File, done: int) -> None:
+    longest = file.bounds.longest
+    if longest is not None and sum(map(_repeated, record.columns)) > longest * record.num_rows:
+        raise _too_long(file, done)
+
+
+def _repeated(array: pa.Array) -> int:
+    """Bytes of the strings that a dictionary will be replaced with."""
+    if pa.types.is_struct(array.type):
+        return sum(map(_repeated, array.flatten()))
+    if pa.types.is_map(array.type):
+        return _repeated(array.keys) + _repeated(array.items)
+    if any(test(array.type) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
+        return _repeated(array.flatten())
+    if not pa.types.is_dictionary(array.type) or not any(test(array.dictionary.type) for test in _TEXTS):
+        return 0
+    import pyarrow.compute as pc  # slow to import, and only limits need it
+
+    return int(pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
 
 
 def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -1,0 +1,207 @@
+"""Two things at the same time: each has one outcome, and what is charged is what was released."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbart.errors import BadTable
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.web.answers import Answers
+from dpbart.web.columns import columns_json
+from dpbart.web.file_job import FileJob
+from dpbart.web.job_folder import DONE, WAITING, JobFolder, Record
+from dpbart.web.limits import Limits
+from tests.web.running import Client, Held, in_thread
+from tests.web.test_budget import texts_of
+
+KEY = "a-key-for-one-request"
+JOB = "0" * 32
+LARGE = 30_000_000  # bytes: more than the buffers of both ends
+ROWS = b"id,text\n" + b"".join(b"%d,the food was cold\n" % number for number in range(40))
+BY_ID = {"epsilon": 10, "id_column": "id"}
+
+
+def test_two_requests_with_one_key_are_drawn_and_charged_once(tmp_path: Path) -> None:
+    ledger, held = tmp_path / "l.db", Held()
+    with in_thread(tmp_path / "state", ledger=ledger, load=held.load) as client, ThreadPoolExecutor() as callers:
+        first = callers.submit(client.rewrite, "a text", people=["anna"], key=KEY, epsilon=1)
+        held.entered.wait(20)
+        second = callers.submit(client.rewrite, "a text", people=["anna"], key=KEY, epsilon=1)
+        other = client.rewrite("another text", people=["anna"], key=KEY, epsilon=1)
+        assert (other.status, other.json["type"]) == (422, "urn:dpbart:idempotency-key-reused")
+        held.go.set()
+        assert first.result().body == second.result().body
+        assert "idempotency-replayed" not in first.result().headers
+        assert second.result().headers["idempotency-replayed"] == "true"
+    assert texts_of(ledger, "anna") == 1
+
+
+def test_a_client_that_has_gone_gets_its_answer_when_it_comes_back(tmp_path: Path) -> None:
+    ledger, held = tmp_path / "l.db", Held()
+    with in_thread(tmp_path / "state", ledger=ledger, load=held.load) as client:
+        body = json.dumps({"texts": ["a text"], "epsilon": 10, "people": ["anna"]}).encode()
+        with client.open() as connection:
+            head = f"POST /v1/rewrite HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {KEY}\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            held.entered.wait(20)
+        held.go.set()
+        again = client.send("POST", "/v1/rewrite", body, {"Idempotency-Key": KEY})
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+    assert texts_of(ledger, "anna") == 1
+
+
+def test_a_limit_that_is_set_while_the_server_runs_holds_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "l.db"
+    with in_thread(tmp_path / "state", ledger=file) as client:
+        assert client.rewrite("a text", people=["anna"]).status == 200
+        ledger = Ledger(file)
+        ledger.set_limit(Decimal(15))
+        ledger.close()
+        assert client.rewrite("a text", people=["anna"]).status == 409
+        assert client.rewrite("a text", people=["bert"]).status == 200
+
+
+def test_one_key_creates_one_job_however_many_ask_at_once(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state") as client, ThreadPoolExecutor(4) as callers:
+        asked = [callers.submit(client.upload, "a.csv", ROWS, None, {"Idempotency-Key": KEY}) for _ in range(4)]
+        answers = [each.result() for each in asked]
+        assert {answer.status for answer in answers} <= {202, 409}
+        assert len({answer.json["id"] for answer in answers if answer.status == 202}) == 1
+        assert len(client.get("/v1/jobs").json["jobs"]) == 1
+
+
+def test_a_job_that_is_resumed_twice_at_once_runs_and_pays_once(tmp_path: Path) -> None:
+    held = Held()
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db", load=held.load) as client:
+        job = client.upload("a.csv", ROWS, BY_ID).json["id"]
+        held.entered.wait(20)
+        client.post(f"/v1/jobs/{job}/cancel")
+        held.go.set()
+        client.wait_for(job, "cancelled")
+        with ThreadPoolExecutor(4) as callers:
+            resumed = [callers.submit(client.post, f"/v1/jobs/{job}/resume") for _ in range(4)]
+            assert sorted(each.result().status for each in resumed) == [202, 409, 409, 409]
+        client.wait_for(job, "done")
+        client.post(f"/v1/jobs/{job}/cancel")
+        assert client.get(f"/v1/jobs/{job}").json["status"] == "done", "what is done cannot be cancelled"
+        told = client.get("/v1/ledger").json
+        assert (told["people"], told["texts"]) == (40, 40)
+
+
+def test_jobs_that_are_deleted_while_they_begin_leave_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "jobs"
+    with in_thread(tmp_path / "state") as client:
+        for number in range(12):
+            job = client.upload("a.csv", b"text\nhello\n").json["id"]
+            time.sleep(number / 1_000)
+            assert client.send("DELETE", f"/v1/jobs/{job}").status in (204, 409)
+        client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")
+        kept = {each["id"] for each in client.get("/v1/jobs").json["jobs"]}
+        assert {path.name for path in folder.iterdir()} == kept
+
+
+def test_a_removed_job_is_not_saved_again(tmp_path: Path) -> None:
+    """Saving would make a new folder, which others could read and nobody would delete."""
+    job = FileJob(JobFolder.create(tmp_path, JOB, "a.csv"), Record(JOB, "a.csv", {}, WAITING, 0.0))
+    job.change(WAITING)
+    job.remove()
+    job.change(DONE, downloaded=1.0)
+    assert not (tmp_path / JOB).exists()
+
+
+def large_result(state: Path) -> None:
+    folder = state / "jobs" / JOB
+    folder.mkdir(parents=True)
+    done = {"id": JOB, "name": "a.csv", "options": {}, "status": "done", "created": time.time(), "ended": time.time()}
+    (folder / "job.json").write_text(json.dumps(done))
+    (folder / "output.csv").write_bytes(b"a" * LARGE)
+
+
+def test_a_job_that_is_deleted_while_it_is_downloaded_arrives_and_leaves_nothing(tmp_path: Path) -> None:
+    large_result(tmp_path / "state")
+    with in_thread(tmp_path / "state") as client, client.open() as connection:
+        head = f"GET /v1/jobs/{JOB}/result HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode())
+        arrived = connection.recv(1_000)
+        assert client.send("DELETE", f"/v1/jobs/{JOB}").status == 204
+        while part := connection.recv(1 << 20):
+            arrived += part
+        assert arrived.endswith(b"a" * LARGE)
+        assert client.get(f"/v1/jobs/{JOB}").status == 404
+    assert list((tmp_path / "state" / "jobs").iterdir()) == []
+
+
+def test_a_job_can_be_cancelled_while_its_rows_are_counted(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state") as client:
+        job = client.upload("a.csv.gz", gzip.compress(b"text\n" + b"hello\n" * 3_000_000)).json["id"]
+        assert client.wait_for(job, "running")["rows"] is None
+        began = time.monotonic()
+        client.post(f"/v1/jobs/{job}/cancel")
+        assert client.wait_for(job, "cancelled")["rows"] is None
+        assert time.monotonic() - began < 1
+
+
+def test_an_upload_that_unpacks_to_too_much_fails_in_words(tmp_path: Path) -> None:
+    limits = Limits(unpacked=100_000, row=1_000)
+    with in_thread(tmp_path / "state", limits=limits) as client:
+        assert client.get("/healthz").json["limits"]["unpacked"] == 100_000
+        bomb = gzip.compress(b"text\n" + b"hello\n" * 100_000)
+        failed = client.wait_for(client.upload("a.csv.gz", bomb).json["id"], "failed")
+        words = "'a.csv.gz' unpacks to more than 100,000 bytes. Split it into smaller files."
+        assert (failed["problem"]["status"], failed["problem"]["detail"]) == (422, words)
+        long = gzip.compress(b"text\n" + b"a" * 2_000)
+        failed = client.wait_for(client.upload("a.csv.gz", long).json["id"], "failed")
+        assert "a line longer than 1000 characters" in failed["problem"]["detail"]
+        header = client.upload("a.csv.gz", gzip.compress(b"a" * 2_000))
+        assert "a line longer than 1000 characters" in client.wait_for(header.json["id"], "failed")["problem"]["detail"]
+
+
+def test_a_server_that_cannot_delete_goes_on_with_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Answers) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Answers, "sweep", broken)
+    with in_thread(tmp_path / "state") as client:
+        for _ in range(2):
+            client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")
+
+
+def test_a_job_from_the_future_is_kept_no_longer_than_others(tmp_path: Path) -> None:
+    """The clock was wrong when it ended, and is right now."""
+    large_result(tmp_path / "state")
+    record = tmp_path / "state" / "jobs" / JOB / "job.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "ended": time.time() + 1_000_000}))
+    with in_thread(tmp_path / "state", limits=Limits(job_seconds=100)) as client:
+        client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")  # the thread sweeps before it
+        assert client.get(f"/v1/jobs/{JOB}").json["expires"] < time.time() + 101
+
+
+def upload_columns(client: Client, name: str, content: bytes) -> int:
+    body = (
+        f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
+        + content
+        + b"\r\n--x--\r\n"
+    )
+    return client.send("POST", "/v1/columns", body, {"Content-Type": "multipart/form-data; boundary=x"}).status
+
+
+def test_looking_into_a_file_has_the_same_limits(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state", limits=Limits(unpacked=100_000, row=1_000)) as client:
+        assert upload_columns(client, "a.csv.gz", gzip.compress(b"text,id\n1,2\n")) == 200
+        assert upload_columns(client, "a.csv.gz", gzip.compress(b"a," * 2_000)) == 422
+        assert upload_columns(client, "a.json.gz", gzip.compress(b" " * 1_000_000 + b"[]")) == 422
+
+
+def test_looking_into_a_file_does_not_take_forever(tmp_path: Path) -> None:
+    folder = JobFolder.create(tmp_path, JOB, "a.csv")
+    folder.source.write_bytes(b"text\nhello\n")
+    with pytest.raises(BadTable, match="'a.csv' takes too long to look into. Send it as a job."):
+        columns_json(folder, "a.csv", {}, Limits(wait_seconds=-1))
