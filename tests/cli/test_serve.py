@@ -41,6 +41,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
         (["--host", "192.0.2.7"], "the server cannot listen on 192.0.2.7, port 8000: Cannot assign requested address."),
         (["--token-file", "token"], "the token file 'token' cannot be read: No such file or directory."),
         (["--token-file", "short"], "must have at least 16 printable ASCII characters."),
+        (["--sign-key", "short"], "'short' must be an ed25519 private key in PEM, without a passphrase."),
         (["--model", "nothing"], "no model named 'nothing'."),
     ],
 )

@@ -27,8 +27,9 @@ from dpbart.web.app import make_app
 from dpbart.web.batching import Load
 from dpbart.web.guard import Access
 from dpbart.web.limits import Limits
+from dpbart.web.place import Place
 from dpbart.web.server import Listen, configured
-from dpbart.web.service import Place, Service
+from dpbart.web.service import Service
 
 OPEN, USUAL = Access(), Limits()
 
@@ -136,10 +137,16 @@ class Held:
 
 @contextmanager
 def in_thread(
-    state: Path, *, limits: Limits = USUAL, access: Access = OPEN, ledger: Path | None = None, load: Load = Rewriter.of
+    state: Path,
+    *,
+    limits: Limits = USUAL,
+    access: Access = OPEN,
+    ledger: Path | None = None,
+    sign_key: Path | None = None,
+    load: Load = Rewriter.of,
 ) -> Iterator[Client]:
     """A server in this process."""
-    service = Service(Place(state, ledger), limits, load=load)
+    service = Service(Place(state, ledger, sign_key=sign_key), limits, load=load)
     server = uvicorn.Server(configured(make_app(service, access), Listen(port=0), limits))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from dpbart.cli import cli
 from dpbart.privacy.budget.ledger import Ledger
@@ -73,6 +75,23 @@ def test_a_card_counts_people_as_the_ledger_does(tmp_path: Path) -> None:
     opened.close()
     assert person["ledger"] in {f"recorded as run {run}" for run in runs}
     assert "anna" not in output.read_text() + card.read_text()  # ids are not released
+
+
+def test_every_card_is_signed_if_the_server_has_a_key(tmp_path: Path) -> None:
+    key, public = Ed25519PrivateKey.generate(), tmp_path / "public.pem"
+    (tmp_path / "sign.pem").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    with in_thread(tmp_path / "state", sign_key=tmp_path / "sign.pem") as client:
+        _, of_texts = saved(tmp_path, client.rewrite("The room was clean.", card=True).json)
+        job = client.upload("a.csv", b"text\nThe room was clean.\n").json
+        of_file = tmp_path / "a.csv.card.json"
+        of_file.write_bytes(client.get(client.wait_for(job["id"], "done")["card"]).body)
+    for card in (of_texts, of_file):
+        done = CliRunner().invoke(cli, ["card", "verify", str(card), "--key", str(public)])
+        assert done.exit_code == 0, done.output
+        assert "matches the given key" in done.output
 
 
 def test_the_same_key_gets_the_same_card(client: Client) -> None:

@@ -37,6 +37,7 @@ def _state_folder() -> Path:
 @click.option(
     "--allow-host", multiple=True, metavar="NAME", help="Host name under which clients reach this server. Repeatable."
 )
+@click.option("--sign-key", type=click.Path(path_type=Path), help="Sign each card with this ed25519 private key (PEM).")
 @click.option("-m", "--model", "models", multiple=True, help="Offer this model directory too. Repeatable.")
 @click.option(
     "--state",
@@ -51,6 +52,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     allow_host: tuple[str, ...],
+    sign_key: Path | None,
     models: tuple[str, ...],
     state: Path | None,
 ) -> None:
@@ -65,8 +67,10 @@ def serve(
 
     if any(importlib.util.find_spec(each) is None for each in ("starlette", "uvicorn", "python_multipart")):
         raise MissingExtra("serving needs extra packages. Install them with: pip install 'dpbart[web]'")
+    from dpbart.web.place import Place
     from dpbart.web.server import Listen, serve
-    from dpbart.web.service import Place
 
     listen = Listen(host, port, token_file, tls_cert, tls_key, allow_host)
-    serve(listen, Place(state or _state_folder(), ledger, models), tell=lambda line: click.echo(line, err=True))
+    serve(
+        listen, Place(state or _state_folder(), ledger, models, sign_key), tell=lambda line: click.echo(line, err=True)
+    )

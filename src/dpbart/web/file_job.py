@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from dpbart.errors import DpbartError
@@ -26,6 +25,7 @@ from dpbart.web.figures import guarantee_json
 from dpbart.web.job_folder import DONE, RUNNING, JobFolder, Record
 from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
+from dpbart.web.place import Place
 from dpbart.web.problems import Problem
 from dpbart.web.rewritten import ENGINE
 
@@ -79,21 +79,19 @@ class FileJob:
         if self.stop.is_set():
             raise Stopped("cancelled")
 
-    def rewrite(
-        self, batcher: Batcher, ledger: Path | None, offered: Callable[[Settings], Settings], limits: Limits
-    ) -> None:
+    def rewrite(self, batcher: Batcher, place: Place, offered: Callable[[Settings], Settings], limits: Limits) -> None:
         """Rewrite the whole file, or what is left of it.
 
         Args:
             batcher: rewrites the texts.
-            ledger: where they are recorded, if anywhere.
+            place: where they are recorded, and what signs the card.
             offered: refuses a model that the server does not offer.
             limits: what reading the file may cost.
 
         Raises:
             Stopped: It was cancelled.
         """
-        request, settings = request_of(self.folder, self.record.options, ledger)
+        request, settings = request_of(self.folder, self.record.options, place)
         request = replace(request, bounds=limits.bounds(self.check_going))
         settings = offered(shuffle.with_local_epsilon(request, offered(settings)))
         planned = plan(request, settings.described)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dpbart.errors import BadParameter
 from dpbart.rewrite.request import Request
 from dpbart.rewrite.settings import Settings
 from dpbart.tables.dialect import Dialect
 from dpbart.web.bodies import SETTINGS, Fields, number, refuse_unknown, settings_of, string, truth, whole
 from dpbart.web.job_folder import JobFolder
+from dpbart.web.place import Place
 
 _STRINGS = ("label_column", "labels", "person_column", "id_column", "missing_person", "split")
 _TRUTHS = ("join_columns", "join_documents", "shuffle")
@@ -18,7 +17,7 @@ DIALECT = ("delimiter", "encoding", "document")
 _FIELDS = (*SETTINGS, *_STRINGS, *_TRUTHS, *_OTHERS, *DIALECT)
 
 
-def request_of(folder: JobFolder, options: Fields, ledger: Path | None) -> tuple[Request, Settings]:
+def request_of(folder: JobFolder, options: Fields, place: Place) -> tuple[Request, Settings]:
     """What a job has to do. Contradictory options are refused here, before the file is read."""
     refuse_unknown(options, _FIELDS)
     named = {name: string(options, name) for name in _STRINGS}
@@ -38,7 +37,8 @@ def request_of(folder: JobFolder, options: Fields, ledger: Path | None) -> tuple
         id_column=named["id_column"],
         missing_person=named["missing_person"] or "refuse",
         person_budget=number(options, "person_budget"),
-        ledger=ledger,
+        sign_key=place.sign_key,
+        ledger=place.ledger,
         dialect=dialect_of(options),
         shuffle=truth(options, "shuffle"),
         central_epsilon=number(options, "central_epsilon"),

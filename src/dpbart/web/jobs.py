@@ -23,6 +23,7 @@ from dpbart.web.guard import busy, logger
 from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record
 from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
+from dpbart.web.place import Place
 from dpbart.web.problems import Problem
 
 _SWEEP_SECONDS = 15.0
@@ -36,7 +37,7 @@ class Jobs:
         folder: Path,
         batcher: Batcher,
         *,
-        ledger: Path | None,
+        place: Place,
         limits: Limits,
         offered: Callable[[Settings], Settings],
         sweep: Callable[[], None],
@@ -46,13 +47,13 @@ class Jobs:
         Args:
             folder: holds a folder for each job.
             batcher: rewrites their texts.
-            ledger: where their texts are recorded, if anywhere.
+            place: where their texts are recorded, and what signs their cards.
             limits: how many jobs there may be, and how long their files are kept.
             offered: refuses a model that the server does not offer.
             sweep: deletes whatever else is too old; called from time to time.
         """
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._folder, self._batcher, self._ledger, self.limits = folder, batcher, ledger, limits
+        self._folder, self._batcher, self._place, self.limits = folder, batcher, place, limits
         self._offered, self._sweep_others = offered, sweep
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
@@ -98,7 +99,7 @@ class Jobs:
         except FileExistsError:
             raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
         try:
-            request, settings = request_of(folder, options, self._ledger)
+            request, settings = request_of(folder, options, self._place)
             check_budget(request, self._offered(settings))
         except BaseException:
             folder.remove()
@@ -209,7 +210,7 @@ class Jobs:
     def _run_job(self, job: FileJob) -> None:
         try:
             if not job.folder.finished:
-                job.rewrite(self._batcher, self._ledger, self._offered, self.limits)
+                job.rewrite(self._batcher, self._place, self._offered, self.limits)
             job.folder.remove_input()
             job.change(DONE, ended=time.time())
         except Stopped:

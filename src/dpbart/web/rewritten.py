@@ -8,13 +8,16 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbart.rewrite.account import Account, recorded_as
 from dpbart.rewrite.describe import describe_texts, model_settings, run_facts
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
 from dpbart.web.figures import guarantee_json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ENGINE = "server, in one process"
 _FILE = "rewritten.csv"
@@ -28,11 +31,13 @@ class Rewritten:
         settings: the model and its budget.
         account: who is charged.
         card: whether the client wants a card.
+        sign_key: signs the card; None if it is not signed.
     """
 
     settings: Settings
     account: Account
     card: bool
+    sign_key: Ed25519PrivateKey | None
 
     def body(self, rewriting: Rewriting, run: str | None) -> str:
         """The JSON of the answer.
@@ -71,7 +76,7 @@ class Rewritten:
         card = describe_texts(self.account, described, recipe=rewriting.recipe, texts=texts, run=facts)
         if run is not None:
             card = replace(card, person=replace(card.person, ledger=recorded_as(run)))
-        pages = {"json": card.as_json(), "html": card.as_html()}
+        pages = {"json": card.as_json(self.sign_key), "html": card.as_html()}
         return {"output": {"name": _FILE, "content": content}, "card": pages}
 
 

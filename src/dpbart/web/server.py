@@ -18,7 +18,8 @@ from dpbart.web.app import make_app
 from dpbart.web.connections import connection_of
 from dpbart.web.guard import Access, Guard, is_loopback, names_of
 from dpbart.web.limits import Limits
-from dpbart.web.service import Place, Service
+from dpbart.web.place import Place
+from dpbart.web.service import Service
 
 _LEAST_TOKEN = 16  # characters
 Tell = Callable[[str], None]

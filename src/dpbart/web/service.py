@@ -6,8 +6,7 @@ import asyncio
 import fcntl
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from dpbart.files import OWN, reason
 from dpbart.models.bundle import Bundle, bundled_names
 from dpbart.privacy.budget.composition import Release
 from dpbart.privacy.budget.ledger import Ledger
+from dpbart.privacy.card.signing import read_private_key
 from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.people import People
@@ -29,6 +29,7 @@ from dpbart.web.examples import EXAMPLES
 from dpbart.web.figures import guarantee_json
 from dpbart.web.jobs import Jobs, no_such_model
 from dpbart.web.limits import Limits
+from dpbart.web.place import Place
 from dpbart.web.problems import Problem
 from dpbart.web.releases import Charge, Releases, forget_unrecorded
 from dpbart.web.rewritten import Rewritten
@@ -38,26 +39,12 @@ _KNOWN_SETTINGS = 256  # whose models are hashed and channels made
 _KNOWN_EXAMPLES = 256
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the server keeps things.
-
-    Attributes:
-        state: a folder for jobs and answers, for its owner alone. One server uses it at a time.
-        ledger: what each person has spent; None if nobody is counted.
-        models: model directories that are offered besides the bundled models.
-    """
-
-    state: Path
-    ledger: Path | None = None
-    models: Sequence[str] = ()
-
-
 class Service:
     """The models, the queue, the ledger, the stored answers and the jobs of one server."""
 
     def __init__(self, place: Place, limits: Limits, *, load: Load = Rewriter.of) -> None:
         self.limits, self.ledger = limits, place.ledger
+        self._sign_key = None if place.sign_key is None else read_private_key(place.sign_key)
         self._lock = _own_folder(place.state)
         self.bundles = {name: Bundle.find(name) for name in (*bundled_names(), *place.models)}
         self.answers = Answers(place.state / "answers.db", seconds=limits.answer_seconds)
@@ -72,7 +59,7 @@ class Service:
         self.jobs = Jobs(
             place.state / "jobs",
             self.batcher,
-            ledger=self.ledger,
+            place=place,
             limits=limits,
             offered=self.offered,
             sweep=self.answers.sweep,
@@ -137,7 +124,8 @@ class Service:
             budget=asked.exact_budget,
             ledger=None,
         )
-        answer = Rewritten(settings, account if delta is None else replace(account, delta=delta), asked.card)
+        account = account if delta is None else replace(account, delta=delta)
+        answer = Rewritten(settings, account, asked.card, self._sign_key)
         answer.check()
         return Charge(described, people, asked.exact_budget, key, answer.body)
 
