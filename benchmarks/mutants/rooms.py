@@ -40,7 +40,7 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "privacy/loss": ("privacy/test_composition", "privacy/test_shuffling*"),
     "channels/": ("channels/test_*",),
     "web/": ("web/test_security", "web/test_api", "web/test_jobs", "web/test_races"),
-    "web/answers": ("web/test_storage", "web/test_api", "web/test_budget", "web/test_security"),
+    "web/answers": ("web/test_storage", "web/test_api", "web/test_budget", "web/test_security", "web/test_races"),
     "web/batching": ("web/test_batching", "web/test_limits", "web/test_budget", "web/test_storage"),
     "web/connections": ("web/test_limits", "web/test_protocol"),
     "web/guard": ("web/test_protocol", "web/test_security", "web/test_limits", "cli/test_serve"),

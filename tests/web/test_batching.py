@@ -93,6 +93,6 @@ def test_only_a_few_models_stay_in_memory(tmp_path: Path) -> None:
 
     batcher = Batcher(Releases(None, Answers(tmp_path / "answers.db", seconds=100)), load=load)
     budgets = [Settings(epsilon=float(number)) for number in range(1, LOADED + 2)]
-    for settings in (*budgets, budgets[-1], budgets[0]):
+    for settings in (*budgets, budgets[1], budgets[0]):
         batcher.submit(settings, ["a"], charge()).result(20)
     assert loaded == [*budgets, budgets[0]]

@@ -30,14 +30,14 @@ LARGE = 30_000_000  # bytes: more than the buffers of both ends
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A server that waits a third of a second, for ten bytes per millisecond. It has a large result."""
+    """A server that waits half a second, for ten bytes per millisecond. It has a large result."""
     state = tmp_path_factory.mktemp("hasty") / "state"
     folder = state / "jobs" / JOB
     folder.mkdir(parents=True)
     done = {"id": JOB, "name": "a.csv", "options": {}, "status": "done", "created": time.time(), "ended": time.time()}
     (folder / "job.json").write_text(json.dumps(done))
     (folder / "output.csv").write_bytes(b"a" * LARGE)
-    with in_thread(state, limits=Limits(wait_seconds=0.3, slowest=10_000)) as running:
+    with in_thread(state, limits=Limits(wait_seconds=0.5, slowest=10_000)) as running:
         yield running
 
 
@@ -69,12 +69,13 @@ def test_a_body_in_drops_does_not_last_forever(hasty: Client) -> None:
     assert status(answer) == 408
 
 
-def test_a_slow_body_that_keeps_the_pace_is_answered(hasty: Client) -> None:
-    with hasty.open() as connection:
+def test_a_slow_body_that_keeps_the_pace_is_answered(tmp_path: Path) -> None:
+    limits = Limits(wait_seconds=1.5, slowest=1_000)
+    with in_thread(tmp_path / "state", limits=limits) as client, client.open() as connection:
         connection.sendall(POST % (len(TEXT) + 12_000))
         for _ in range(12):  # for longer than wait_seconds
             connection.sendall(b" " * 1_000)
-            time.sleep(0.05)
+            time.sleep(0.15)
         connection.sendall(TEXT)
         assert status(connection.recv(1 << 16)) == 200
 
@@ -107,7 +108,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(hasty: Client) -> Non
         connection.settimeout(20)
         connection.connect(("127.0.0.1", hasty.port))
         connection.sendall(f"GET /v1/jobs/{JOB}/result HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        time.sleep(1.0)
+        time.sleep(1.5)
         assert len(heard(connection)) < LARGE
     assert hasty.get(f"/v1/jobs/{JOB}").json["expires"] == before, "it was not downloaded"
     assert len(hasty.get(f"/v1/jobs/{JOB}/result").body) == LARGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -140,9 +141,10 @@ def test_what_follows_a_refused_request_is_not_read_as_another_one(guarded: Clie
     refused = asked("POST /v1/rewrite", *CHUNKED, host="evil.example")
     with guarded.open() as connection:
         connection.sendall(refused)
-        assert connection.recv(1 << 16).split()[1] == b"421"
+        answer = connection.recv(1)  # it is answered before more comes
         connection.sendall(b"zz\r\nzanzibar\r\n" + asked("GET /v1/models", LET_IN))
-        assert heard(connection) == b""
+        answer += heard(connection)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"421"]
 
 
 @pytest.mark.parametrize(
@@ -188,3 +190,6 @@ BROKEN = {
 @pytest.mark.parametrize("which", BROKEN)
 def test_a_broken_form_is_refused(guarded: Client, which: str) -> None:
     assert statuses(guarded, BROKEN[which])[0] in (400, 422)
+    if which.startswith("no end"):
+        assert guarded.get("/healthz").status == 200
+        gc.collect()  # now, and not in another test

@@ -67,6 +67,7 @@ def test_a_limit_that_is_set_while_the_server_runs_holds_at_once(tmp_path: Path)
         ledger.close()
         assert client.rewrite("a text", people=["anna"]).status == 409
         assert client.rewrite("a text", people=["bert"]).status == 200
+        assert [client.get(f"/v1/ledger?start={'9' * digits}").status for digits in (12, 13)] == [200, 422]
 
 
 def test_one_key_creates_one_job_however_many_ask_at_once(tmp_path: Path) -> None:

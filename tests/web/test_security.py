@@ -103,6 +103,15 @@ def test_a_body_without_a_length_ends_at_the_limit(guarded: Client) -> None:
         assert connection.recv(100).split()[1] == b"413"
 
 
+@pytest.mark.parametrize(("size", "status"), [(20_000, 422), (20_001, 413)])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_may_be_as_large_as_the_limit(guarded: Client, size: int, status: int, chunked: bool) -> None:
+    body = b"{}" + b" " * (size - 2)
+    framed = b"%x\r\n%s\r\n0\r\n\r\n" % (size, body) if chunked else body
+    length = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(size)}
+    assert guarded.send("POST", "/v1/rewrite", framed, {**BEARER, **length}).status == status
+
+
 def test_a_huge_upload_is_refused(guarded: Client) -> None:
     assert guarded.upload("a.csv", b"text\n" + b"a" * 60_000, headers=BEARER).status == 413
 

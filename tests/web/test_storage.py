@@ -16,7 +16,7 @@ import pytest
 from dpbart.errors import BadLedger
 from dpbart.privacy.budget import database
 from dpbart.privacy.budget.ledger import Ledger
-from dpbart.web.answers import Answers, Stored
+from dpbart.web.answers import Answers, Key, Stored
 from dpbart.web.problems import Problem
 from tests.web.running import Client, Held, in_thread
 from tests.web.test_budget import KEY, charge, drawn, opened, texts_of
@@ -179,3 +179,13 @@ def test_a_deleted_answer_is_overwritten(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(time, "time", lambda: real() + 101)
         answers.sweep()
     assert not [file.name for file in tmp_path.iterdir() if b"marmalade" in file.read_bytes()]
+
+
+def test_a_change_that_fails_is_taken_back_and_the_next_one_works(tmp_path: Path) -> None:
+    answers = Answers(tmp_path / "answers.db", seconds=100)
+    impossible = Stored(Key.of("k" * 16, b""), None, 0, None)  # type: ignore[arg-type]
+    with pytest.raises(Problem, match="503"):
+        answers.put([Stored(KEY, None, 0, "with another one that fails"), impossible])
+    assert answers.stored() == []
+    answers.put([Stored(KEY, None, 0, "body")])
+    assert [each.body for each in answers.stored()] == ["body"]
