@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -48,7 +49,8 @@ def start_chromium(playwright: Playwright) -> Browser:
 def serving(state: Path, *options: str) -> Iterator[str]:
     """The address of a server of its own, on any free port of this machine."""
     command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(state), *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # the browser needs a core too
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stderr is not None
             said = next((line for line in server.stderr if "listens on" in line), None)
