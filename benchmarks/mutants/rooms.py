@@ -48,7 +48,7 @@ _GUARDS: dict[str, tuple[str, ...]] = {
     "web/file_job": ("web/test_jobs", "web/test_races"),
     "web/job_folder": ("web/test_jobs", "web/test_races", "web/test_security"),
     "web/jobs": ("web/test_jobs", "web/test_races", "web/test_limits", "web/test_security"),
-    "web/releases": ("web/test_budget", "web/test_storage", "web/test_card"),
+    "web/releases": ("web/test_budget", "web/test_storage", "web/test_card", "web/test_jobs"),
     "web/transfers": ("web/test_jobs", "web/test_races", "web/test_storage", "web/test_protocol"),
     "rewrite/durable/": (
         "rewrite/test_copies",

@@ -28,15 +28,20 @@ JOB = "0" * 32
 LARGE = 30_000_000  # bytes: more than the buffers of both ends
 
 
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A server that waits half a second, for ten bytes per millisecond. It has a large result."""
-    state = tmp_path_factory.mktemp("hasty") / "state"
+def large_result(state: Path) -> Path:
+    """The folder of a server with a large result."""
     folder = state / "jobs" / JOB
     folder.mkdir(parents=True)
     done = {"id": JOB, "name": "a.csv", "options": {}, "status": "done", "created": time.time(), "ended": time.time()}
     (folder / "job.json").write_text(json.dumps(done))
     (folder / "output.csv").write_bytes(b"a" * LARGE)
+    return state
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A server that waits half a second, for ten bytes per millisecond. It has a large result."""
+    state = large_result(tmp_path_factory.mktemp("hasty") / "state")
     with in_thread(state, limits=Limits(wait_seconds=0.5, slowest=10_000)) as running:
         yield running
 
@@ -113,6 +118,20 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(hasty: Client) -> Non
     assert hasty.get(f"/v1/jobs/{JOB}").json["expires"] == before, "it was not downloaded"
     assert len(hasty.get(f"/v1/jobs/{JOB}/result").body) == LARGE
     assert hasty.get(f"/v1/jobs/{JOB}").json["expires"] < before
+
+
+@pytest.mark.parametrize(("slowest", "arrives"), [(1_000, True), (5_000_000, False)])
+def test_an_answer_that_is_taken_bit_by_bit_must_keep_the_pace(tmp_path: Path, slowest: int, arrives: bool) -> None:
+    limits = Limits(wait_seconds=0.8, slowest=slowest)
+    with in_thread(large_result(tmp_path / "state"), limits=limits) as client, client.open() as connection:
+        head = f"GET /v1/jobs/{JOB}/result HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        connection.sendall(head.encode())
+        taken = 0
+        for _ in range(18):  # each wait is shorter than wait_seconds; all together are longer
+            taken += len(connection.recv(100_000))
+            time.sleep(0.1)
+        taken += len(heard(connection))
+        assert (taken > LARGE) == arrives
 
 
 def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:

@@ -21,10 +21,9 @@ from dpbart.web.job_folder import DONE, WAITING, JobFolder, Record
 from dpbart.web.limits import Limits
 from tests.web.running import Client, Held, in_thread
 from tests.web.test_budget import texts_of
+from tests.web.test_limits import JOB, LARGE, large_result
 
 KEY = "a-key-for-one-request"
-JOB = "0" * 32
-LARGE = 30_000_000  # bytes: more than the buffers of both ends
 ROWS = b"id,text\n" + b"".join(b"%d,the food was cold\n" % number for number in range(40))
 BY_ID = {"epsilon": 10, "id_column": "id"}
 
@@ -116,14 +115,6 @@ def test_a_removed_job_is_not_saved_again(tmp_path: Path) -> None:
     job.remove()
     job.change(DONE, downloaded=1.0)
     assert not (tmp_path / JOB).exists()
-
-
-def large_result(state: Path) -> None:
-    folder = state / "jobs" / JOB
-    folder.mkdir(parents=True)
-    done = {"id": JOB, "name": "a.csv", "options": {}, "status": "done", "created": time.time(), "ended": time.time()}
-    (folder / "job.json").write_text(json.dumps(done))
-    (folder / "output.csv").write_bytes(b"a" * LARGE)
 
 
 def test_a_job_that_is_deleted_while_it_is_downloaded_arrives_and_leaves_nothing(tmp_path: Path) -> None:

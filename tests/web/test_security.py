@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.web.answers import Key
+from dpbart.web.answers import Key, job_id
 from dpbart.web.guard import Access
 from dpbart.web.limits import Limits
 from tests.web.running import Client, Held, in_thread
@@ -249,3 +249,6 @@ def test_nothing_about_a_request_can_be_read_from_what_is_stored_of_it() -> None
     assert one.request != other.request
     assert one.request == hmac.new(b"a" * 16, b"body", "sha256").hexdigest()
     assert one.key == hashlib.sha256(b"a" * 16).hexdigest()
+    assert job_id("a" * 16) == job_id("a" * 16) != job_id("b" * 16)
+    assert all(len(bytes.fromhex(each)) == 16 for each in (job_id("a" * 16), job_id(None)))
+    assert job_id("a" * 16) not in one.key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import ClassVar
 
 import h11
@@ -12,6 +13,7 @@ from dpbart.web.guard import ABORT, SECURITY_HEADERS, busy
 from dpbart.web.limits import Limits
 from dpbart.web.problems import Problem
 
+_SENT_AHEAD = 1 << 17  # bytes that the system takes for a client
 _NOTHING = object()
 
 
@@ -28,6 +30,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, ABORT: transport.abort}
+        # Otherwise the system keeps megabytes for each client, and hears for minutes nothing from one that is slow.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_AHEAD)
         if len(self.connections) > self.limits.connections:
             self._refuse(busy(f"{self.limits.connections:,} connections are open."))
         self._look()
