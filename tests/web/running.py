@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +104,15 @@ class Client:
                 return held
             time.sleep(0.1)
         raise AssertionError(f"the job stays {held['status']}")
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what another thread will do."""
+    for _ in range(1_200):
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it has not happened in a minute")
 
 
 def heard(connection: socket.socket) -> bytes:

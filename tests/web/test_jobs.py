@@ -17,7 +17,7 @@ from dpbart.privacy.facts import Facts
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 from dpbart.web.limits import Limits
-from tests.web.running import Client, in_thread
+from tests.web.running import Client, Held, in_thread, until
 
 ROWS = b"id,text\n" + b"".join(b"%d,the food was cold %d\n" % (number, number) for number in range(96))
 
@@ -142,26 +142,29 @@ def test_a_job_shows_progress_is_cancelled_and_resumes(tmp_path: Path) -> None:
         assert (told["people"], told["texts"]) == (96, 96)
 
 
-def test_the_input_goes_with_the_end_of_the_job_and_the_rest_after_its_time(tmp_path: Path) -> None:
-    limits, state = Limits(downloaded_seconds=1, job_seconds=3600), tmp_path / "state"
-    with in_thread(state, limits=limits) as client:
+def test_the_input_goes_with_the_end_of_the_job_and_the_rest_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, state, held, real = Limits(sweep_seconds=0.1), tmp_path / "state", Held(), time.time
+    held.go.set()
+    with in_thread(state, limits=limits, load=held.load) as client:
         job = client.upload("a.csv", b"text\nhello\n").json["id"]
         done = client.wait_for(job, "done")
         assert not list(state.rglob("input*"))
-        assert done["expires"] == pytest.approx(done["ended"] + 3600)
+        assert done["expires"] == pytest.approx(done["ended"] + limits.job_seconds)
         client.get(done["result"], Range="bytes=0-1")
         client.send("HEAD", done["result"])
         assert client.get(f"/v1/jobs/{job}").json["expires"] == done["expires"], "nobody has downloaded all of it"
         client.get(done["result"])
         assert client.get(f"/v1/jobs/{job}").json["expires"] < done["expires"]
-        time.sleep(1.1)
-        client.upload("b.csv", b"text\nhello\n")  # the thread sweeps before each job, and from time to time
-        for _ in range(100):
-            if not (state / "jobs" / job).exists():
-                break
-            time.sleep(0.1)
-        assert not (state / "jobs" / job).exists()
+        held.go.clear()
+        long = client.upload("b.csv", b"text\nhello\n").json["id"]
+        client.wait_for(long, "running")
+        monkeypatch.setattr(time, "time", lambda: real() + limits.downloaded_seconds + 1)
+        until(lambda: not (state / "jobs" / job).exists())
         assert client.get(f"/v1/jobs/{job}").status == 404
+        assert client.get(f"/v1/jobs/{long}").json["status"] == "running", "others do not wait for its end"
+        held.go.set()
 
 
 def test_a_new_server_takes_up_what_an_old_one_has_left(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dpbart.web.columns import columns_json
 from dpbart.web.file_job import FileJob
 from dpbart.web.job_folder import DONE, WAITING, JobFolder, Record
 from dpbart.web.limits import Limits
-from tests.web.running import Client, Held, in_thread
+from tests.web.running import Client, Held, in_thread, until
 from tests.web.test_budget import texts_of
 from tests.web.test_limits import JOB, LARGE, large_result
 
@@ -156,14 +156,31 @@ def test_an_upload_that_unpacks_to_too_much_fails_in_words(tmp_path: Path) -> No
         assert "a line longer than 1000 characters" in client.wait_for(header.json["id"], "failed")["problem"]["detail"]
 
 
-def test_a_server_that_cannot_delete_goes_on_with_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_cannot_delete_answers_deletes_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, where a deleted job makes room."""
+
     def broken(self: Answers) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(Answers, "sweep", broken)
+    large_result(tmp_path / "state")
+    limits, real = Limits(sweep_seconds=0.1), time.time
+    with in_thread(tmp_path / "state", limits=limits) as client:
+        assert client.get(f"/v1/jobs/{JOB}").status == 200
+        monkeypatch.setattr(time, "time", lambda: real() + limits.job_seconds + 1)
+        until(lambda: client.get(f"/v1/jobs/{JOB}").status == 404)
+
+
+def test_a_download_arrives_although_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: JobFolder, record: Record) -> None:
+        raise BadTable("no space left on device")
+
+    large_result(tmp_path / "state")
     with in_thread(tmp_path / "state") as client:
-        for _ in range(2):
-            client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")
+        before = client.get(f"/v1/jobs/{JOB}").json["expires"]
+        monkeypatch.setattr(JobFolder, "save", full)
+        assert client.get(f"/v1/jobs/{JOB}/result").body == b"a" * LARGE
+        assert client.get(f"/v1/jobs/{JOB}").json["expires"] < before
 
 
 def test_a_job_from_the_future_is_kept_no_longer_than_others(tmp_path: Path) -> None:
@@ -172,8 +189,7 @@ def test_a_job_from_the_future_is_kept_no_longer_than_others(tmp_path: Path) -> 
     record = tmp_path / "state" / "jobs" / JOB / "job.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "ended": time.time() + 1_000_000}))
     with in_thread(tmp_path / "state", limits=Limits(job_seconds=100)) as client:
-        client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "done")  # the thread sweeps before it
-        assert client.get(f"/v1/jobs/{JOB}").json["expires"] < time.time() + 101
+        until(lambda: client.get(f"/v1/jobs/{JOB}").json["expires"] < time.time() + 101)
 
 
 def upload_columns(client: Client, name: str, content: bytes) -> int:

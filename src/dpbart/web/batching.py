@@ -16,7 +16,7 @@ from typing import Any
 from dpbart.errors import BadLedger, DpbartError
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from dpbart.rewrite.settings import Settings
-from dpbart.web.guard import busy
+from dpbart.web.problems import Problem, busy
 from dpbart.web.releases import Charge, Releases
 
 LOADED = 4  # rewriters that are kept in memory
@@ -110,7 +110,7 @@ class Batcher:
         outcomes = self._releases.record(charged)
         for work, part in zip(batch, parts, strict=True):
             outcome = part if work.charge is None else outcomes[work.charge]
-            if isinstance(outcome, DpbartError):
+            if isinstance(outcome, DpbartError | Problem):
                 work.answer.set_exception(outcome)
             else:
                 work.answer.set_result(outcome)

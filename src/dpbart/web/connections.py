@@ -9,9 +9,9 @@ from typing import ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dpbart.web.guard import ABORT, SECURITY_HEADERS, busy
+from dpbart.web.guard import ABORT, SECURITY_HEADERS
 from dpbart.web.limits import Limits
-from dpbart.web.problems import Problem
+from dpbart.web.problems import Problem, busy
 
 _SENT_AHEAD = 1 << 17  # bytes that the system takes for a client
 _NOTHING = object()

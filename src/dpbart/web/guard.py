@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpbart.web.limits import Limits
-from dpbart.web.problems import Problem
+from dpbart.web.problems import Problem, busy
 
 logger = logging.getLogger("dpbart.web")
 
@@ -244,8 +244,3 @@ def too_large(most: int) -> Problem:
         f"a request may have {most:,} bytes. Send fewer texts at once, or split the file.",
         headers={"Connection": "close"},
     )
-
-
-def busy(why: str) -> Problem:
-    """Too much is waiting."""
-    return Problem(429, "busy", f"{why} Try again later.", headers={"Retry-After": "5"})

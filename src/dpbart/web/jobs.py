@@ -1,4 +1,7 @@
-"""File jobs: one after the other, in a thread of their own, and durable: a killed server continues them."""
+"""File jobs: one after the other, in a thread of their own, and durable: a killed server continues them.
+
+Another thread deletes what is too old, however long a job takes.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,25 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import DpbartError, NotPrepared, one_line
+from dpbart.errors import DpbartError, one_line
 from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.settings import Settings
 from dpbart.rewrite.shuffle import check_budget
 from dpbart.web.answers import reused
 from dpbart.web.batching import Batcher
 from dpbart.web.file_job import FileJob, job_json
-from dpbart.web.guard import busy, logger
+from dpbart.web.guard import logger
 from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record
 from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
 from dpbart.web.place import Place
-from dpbart.web.problems import Problem
-
-_SWEEP_SECONDS = 15.0
+from dpbart.web.problems import Problem, busy
 
 
 class Jobs:
@@ -60,6 +61,7 @@ class Jobs:
         self._queue: deque[FileJob] = deque()
         self._take_up()
         threading.Thread(target=self._run, name="dpbart-jobs", daemon=True).start()
+        threading.Thread(target=self._sweep_on, name="dpbart-sweep", daemon=True).start()
 
     def _take_up(self) -> None:
         found = []
@@ -165,7 +167,8 @@ class Jobs:
     def downloaded(self, job: FileJob) -> None:
         """The result was sent in full. Its files stay for a while, in case it did not arrive."""
         if job.record.downloaded is None:
-            job.change(DONE, downloaded=time.time())
+            with suppress(DpbartError):  # a full disk must not cut the download; until a restart, memory knows it
+                job.change(DONE, downloaded=time.time())
 
     def as_json(self, job: FileJob) -> dict[str, Any]:
         """What a client hears about a job."""
@@ -185,27 +188,15 @@ class Jobs:
 
     def _run(self) -> None:
         while True:
-            job = self._next()
+            with self._changed:
+                while not self._queue:
+                    self._changed.wait()
+                job = self._queue.popleft()
+                job.record = replace(job.record, status=RUNNING)
             try:
-                self._sweep()
-            except Exception as error:  # the thread must go on: jobs wait
-                logger.error("Old files cannot be deleted (%s).", type(error).__name__)
-            try:
-                if job is not None:
-                    self._run_job(job)
+                self._run_job(job)
             except DpbartError as error:  # where it stands cannot be saved, perhaps because the disk is full
                 logger.error("A job cannot be saved: %s", one_line(str(error)))
-
-    def _next(self) -> FileJob | None:
-        """The next job, or None if there is none for a while."""
-        with self._changed:
-            if not self._queue:
-                self._changed.wait(_SWEEP_SECONDS)
-            if not self._queue:
-                return None
-            job = self._queue.popleft()
-            job.record = replace(job.record, status=RUNNING)
-            return job
 
     def _run_job(self, job: FileJob) -> None:
         try:
@@ -221,19 +212,24 @@ class Jobs:
             problem = Problem(500, "error", f"the job failed with an unexpected error ({type(error).__name__}).")
             job.change(FAILED, ended=time.time(), problem=problem.as_json())
 
+    def _sweep_on(self) -> None:
+        while True:
+            for sweep in (self._sweep, self._sweep_others):
+                try:
+                    sweep()
+                except Exception as error:  # perhaps a full disk; the thread must go on
+                    logger.error("Old files cannot be deleted (%s).", type(error).__name__)
+            time.sleep(self.limits.sweep_seconds)
+
     def _sweep(self) -> None:
         now = time.time()
-        self._sweep_others()
         for job in self.all():
-            if job.record.ended is not None and job.record.ended > now:  # the clock was set back
-                job.change(job.record.status, ended=now)
-            expires = job.expires(self.limits)
-            if expires is not None and expires < now:
-                with self._changed:
+            with self._changed:  # until it is not there any more: otherwise somebody could resume it in between
+                if job.record.ended is not None and job.record.ended > now:  # the clock was set back
+                    job.change(job.record.status, ended=now)
+                expires = job.expires(self.limits)
+                is_old = expires is not None and expires < now
+                if is_old:
                     self._jobs.pop(job.record.id, None)
+            if is_old:
                 job.remove()
-
-
-def no_such_model(name: str, offered: Iterable[str]) -> NotPrepared:
-    """A model that the server does not offer."""
-    return NotPrepared(f"no model named '{name}'. Models of this server: {', '.join(offered)}.")

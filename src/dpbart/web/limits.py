@@ -31,6 +31,7 @@ class Limits:
         answer_seconds: how long the answer to an Idempotency-Key is kept.
         job_seconds: how long the files of a job are kept after it ended.
         downloaded_seconds: how long they are kept after the result was downloaded.
+        sweep_seconds: between two looks for what is too old.
     """
 
     body: int = 4 << 20
@@ -51,6 +52,7 @@ class Limits:
     answer_seconds: int = 24 * 3600
     job_seconds: int = 24 * 3600
     downloaded_seconds: int = 600
+    sweep_seconds: float = 15.0
 
     def bounds(self, going: Callable[[], object]) -> Bounds:
         """What reading an uploaded file may cost; `going` raises to stop it."""

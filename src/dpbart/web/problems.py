@@ -72,3 +72,8 @@ class Problem(Exception):
     def response(self) -> JSONResponse:
         """The HTTP response."""
         return JSONResponse(self.as_json(), self.status, headers=dict(self.headers), media_type=MEDIA_TYPE)
+
+
+def busy(why: str) -> Problem:
+    """Too much is waiting."""
+    return Problem(429, "busy", f"{why} Try again later.", headers={"Retry-After": "5"})

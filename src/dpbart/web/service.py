@@ -6,12 +6,11 @@ import asyncio
 import fcntl
 import os
 from collections import Counter, OrderedDict
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import BadParameter, BadTable, BudgetExceeded
+from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotPrepared
 from dpbart.files import OWN, reason
 from dpbart.models.bundle import Bundle, bundled_names
 from dpbart.privacy.budget.composition import Release
@@ -27,7 +26,7 @@ from dpbart.web.batching import Batcher, Load
 from dpbart.web.bodies import RewriteBody
 from dpbart.web.examples import EXAMPLES
 from dpbart.web.figures import guarantee_json
-from dpbart.web.jobs import Jobs, no_such_model
+from dpbart.web.jobs import Jobs
 from dpbart.web.limits import Limits
 from dpbart.web.place import Place
 from dpbart.web.problems import Problem
@@ -72,7 +71,7 @@ class Service:
             NotPrepared: The server does not offer the model.
         """
         if settings.model not in self.bundles:
-            raise no_such_model(settings.model, self.bundles)
+            raise NotPrepared(f"no model named '{settings.model}'. Models of this server: {', '.join(self.bundles)}.")
         known = self._settings.setdefault(settings, settings)
         while len(self._settings) > _KNOWN_SETTINGS:
             self._settings.popitem(last=False)
@@ -110,7 +109,7 @@ class Service:
             raise Problem.of(error, left=left) from None
 
     def _charge(self, asked: RewriteBody, settings: Settings, key: Key | None, delta: Decimal | None) -> Charge:
-        """What a request spends. A card counts people at the ledger's delta, if there is one."""
+        """What a request spends. `delta` is that of the ledger, at which a card counts people; None without either."""
         if asked.people is None and (self.ledger is not None or asked.person_budget is not None):
             raise BadParameter('a ledger or a person budget needs ids. Pass "people": [...], with one id per text.')
         described, people = settings.described, Counter(asked.people or ())
@@ -120,11 +119,10 @@ class Service:
             None if asked.people is None else People("people"),
             people,
             total=len(asked.texts),
-            delta=exactly(described.delta),
+            delta=exactly(described.delta) if delta is None else delta,
             budget=asked.exact_budget,
             ledger=None,
         )
-        account = account if delta is None else replace(account, delta=delta)
         answer = Rewritten(settings, account, asked.card, self._sign_key)
         answer.check()
         return Charge(described, people, asked.exact_budget, key, answer.body)
