@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 from dpbart.testing import described, fake_rewriter
-from dpbart.web.answers import Answers
+from dpbart.web.answers import Answers, Key
 from dpbart.web.batching import LOADED, Batcher
 from dpbart.web.problems import Problem
 from dpbart.web.releases import Charge, Releases
@@ -82,6 +83,20 @@ def test_an_error_reaches_its_caller_and_the_next_one_is_served(tmp_path: Path) 
     with pytest.raises(ValueError, match="broken"):
         broken.result(20)
     assert batcher.submit(TEN, ["a"], charge()).result(20) == "rewritten"
+
+
+def test_an_answer_that_cannot_be_stored_refuses_no_batch_of_a_file(tmp_path: Path) -> None:
+    gate, answers = Gate(), Answers(tmp_path / "answers.db", seconds=100)
+    batcher = Batcher(Releases(None, answers), load=lambda settings: fake_rewriter(gate))
+    first = batcher.submit(TEN, ["first"], charge())
+    gate.entered.wait(20)
+    answers._connection.execute("DROP TABLE answers")
+    refused = batcher.submit(TEN, ["a"], replace(charge(), key=Key.of("k" * 16, b"")))
+    job = batcher.submit_uncharged(TEN, ["of a file"])
+    gate.open.set()
+    assert (first.result(20), job.result(20).texts) == ("FIRST", ("OF A FILE",))
+    with pytest.raises(Problem, match="503"):
+        refused.result(20)
 
 
 def test_only_a_few_models_stay_in_memory(tmp_path: Path) -> None:

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from dpbart.errors import BadLedger
+from dpbart.errors import BadLedger, BudgetExceeded
 from dpbart.privacy.budget import database
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.web.answers import Answers, Key, Stored
 from dpbart.web.problems import Problem
+from dpbart.web.releases import forget_unrecorded
 from tests.web.running import Client, Held, in_thread
 from tests.web.test_budget import KEY, charge, drawn, opened, texts_of
 
@@ -75,13 +77,40 @@ def test_an_answer_that_is_not_recorded_is_not_given_even_if_it_cannot_be_forgot
     assert texts_of(file, "anna") == 1
 
 
+def test_a_refused_answer_that_cannot_be_forgotten_is_not_given_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next server gives what the ledger has recorded, so another release must not take the refused one's row."""
+    file, answers, releases = opened(tmp_path)
+    ledger = Ledger(file)
+    ledger.set_limit(Decimal(10), "anna")
+    ledger.close()
+
+    def stays(*args: object) -> None:
+        raise Problem(503, "not-stored", "database or disk is full")
+
+    releases.record([(charge("anna"), drawn("1"))])
+    monkeypatch.setattr(Answers, "forget", stays)
+    refused = charge("anna", KEY)
+    assert isinstance(releases.record([(refused, drawn("never sent"))])[refused], BudgetExceeded)
+    monkeypatch.undo()
+    releases.record([(charge("bert"), drawn("2"))])
+    forget_unrecorded(file, answers)
+    assert answers.stored() == []
+
+
 def test_a_full_disk_refuses_an_answer_in_words_and_charges_nothing(tmp_path: Path) -> None:
     file, answers, releases = opened(tmp_path)
     pages = answers._connection.execute("PRAGMA page_count").fetchone()[0]
     answers._connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to be full
-    with pytest.raises(Problem, match="503.*database or disk is full. Nothing was released or charged."):
-        releases.record([(charge("anna", KEY), drawn("x" * 100_000))])
+    small, large = charge("bert", budget="50"), charge("anna", KEY)
+    outcomes = releases.record([(small, drawn("small")), (large, drawn("x" * 100_000))])
+    refused = outcomes[large]
+    assert isinstance(refused, Problem)
+    assert refused.status == 503
+    assert refused.detail.endswith("database or disk is full. Nothing was released or charged.")
     assert (answers.find(KEY), texts_of(file, "anna")) == (None, 0)
+    assert (outcomes[small], texts_of(file, "bert")) == ("small", 1), "who is charged gets the answer"
     answers._connection.execute("PRAGMA max_page_count = 1000000")
     releases.record([(charge("anna", KEY), drawn("x" * 100_000))])
     assert texts_of(file, "anna") == 1

@@ -143,6 +143,7 @@ class Answers:
         """Delete answers."""
         if keys:
             self._delete("DELETE FROM answers WHERE key = ?", [(key.key,) for key in keys])
+            self._unsure.difference_update(key.key for key in keys)
 
     def _delete(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Delete answers, also from the write-ahead log, where secure_delete does not reach."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -56,7 +55,7 @@ class Charge:
 
 
 Charged = tuple[Charge, Rewriting]
-Outcome = str | DpbartError  # the body of the answer, or why there is none
+Outcome = str | DpbartError | Problem  # the body of the answer, or why there is none
 
 
 @dataclass
@@ -96,9 +95,9 @@ class Releases:
         try:
             if alike:
                 return self._record_together(charged)
-        except DpbartError as error:
-            # If the ledger cannot be used, it refuses all of them. To ask again for each would take as long again.
-            if len(charged) == 1 or isinstance(error, BadLedger):
+        except (DpbartError, Problem) as error:
+            # What cannot be written now is refused to all of them. To try again for each would take as long again.
+            if len(charged) == 1 or isinstance(error, BadLedger | Problem):
                 return {charge: error for charge, _ in charged}
         outcomes: dict[Charge, Outcome] = {}
         for each in charged:
@@ -128,12 +127,18 @@ class Releases:
         except BaseException as error:
             if isinstance(error, BadLedger):  # perhaps it has recorded them nevertheless: go on with another run
                 self._runs.clear()
-            with suppress(Problem):  # a full disk; the answers are not confirmed, so nobody gets them
-                self._answers.forget([each.key for each in stored])
+            self._forget(stored)
             raise
         self._answers.confirm(stored)
         rows.recorded = upto
         return bodies
+
+    def _forget(self, stored: Sequence[Stored]) -> None:
+        """Forget answers that were refused. They are not confirmed, so this server gives them to nobody in any case."""
+        try:
+            self._answers.forget([each.key for each in stored])
+        except Problem:  # a full disk: their run must never reach their rows, or the next server would give them
+            self._runs.clear()
 
     def _rows(self, ledger: Ledger, charge: Charge) -> _Rows:
         """The run of this server for what the charge spends. The ledger hears of it with its first release."""
