@@ -187,10 +187,5 @@ class Account:
             counted_guarantee=composed.guarantee,
             composition=composed.rule,
             budget=None if self.budget is None else float(self.budget),
-            ledger="none: earlier releases are unknown" if self.ledger is None else recorded_as(self.run),
+            ledger="none: earlier releases are unknown" if self.ledger is None else f"recorded as run {self.run}",
         )
-
-
-def recorded_as(run: str) -> str:
-    """The card's words about the ledger."""
-    return f"recorded as run {run}"

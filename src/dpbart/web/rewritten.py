@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpbart.rewrite.account import Account, recorded_as
+from dpbart.rewrite.account import Account
 from dpbart.rewrite.describe import describe_texts, model_settings, run_facts
 from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
@@ -57,7 +57,7 @@ class Rewritten:
         return json.dumps(held, ensure_ascii=False)
 
     def check(self) -> None:
-        """Write an answer once before anything is spent: if it cannot be written, nothing may be released."""
+        """Write an answer before anything is spent: if it cannot be written, nothing may be released."""
         facts = self.settings.described.facts
         self.body(Rewriting(("",), facts, facts.recipe), "none yet")
 
@@ -75,13 +75,14 @@ class Rewritten:
         texts = len(rewriting.texts)
         card = describe_texts(self.account, described, recipe=rewriting.recipe, texts=texts, run=facts)
         if run is not None:
-            card = replace(card, person=replace(card.person, ledger=recorded_as(run)))
+            words = f"recorded in run {run}, together with other requests to the same server"
+            card = replace(card, person=replace(card.person, ledger=words))
         pages = {"json": card.as_json(self.sign_key), "html": card.as_html()}
         return {"output": {"name": _FILE, "content": content}, "card": pages}
 
 
 def _table(texts: Sequence[str]) -> str:
-    """CSV with one column."""
+    """CSV with one column. Its lines end in CR LF (RFC 4180), so that the csv module quotes a text with either."""
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([["text"], *([text] for text in texts)])
+    csv.writer(written, lineterminator="\r\n").writerows([["text"], *([text] for text in texts)])
     return written.getvalue()
