@@ -1,4 +1,4 @@
-# dpbart serve, as a user without rights. Built from a checkout:
+# dpbart serve, as an unprivileged user. Build it from a checkout:
 #   docker build -t dpbart .
 #   docker run --rm -p 127.0.0.1:8000:8000 -v dpbart:/var/lib/dpbart dpbart
 # The server prints its token once: docker logs shows it. Give your own with --token-file.

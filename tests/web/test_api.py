@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -12,8 +13,10 @@ from click.testing import CliRunner
 from dpbart.cli import cli
 from dpbart.web.answers import Answers
 from dpbart.web.limits import Limits
+from dpbart.web.problems import _KINDS
 from tests.web.running import Client, in_thread, until
 
+ROOT = Path(__file__).parents[2]
 KEY = "5f0c1b1e-6f3b-4a52-9d0e-0c9a4d6c1e11"
 
 
@@ -181,3 +184,23 @@ def test_openapi_names_every_option_of_an_upload(client: Client) -> None:
         refused = client.upload("a.csv", b"text\nhello\n", {"epsilom": 1}, path=path).json["detail"]
         taken = refused.partition("the fields ")[2].partition(", and has 1 more")[0]
         assert set(taken.split(", ")) == set(schemas[name]["properties"])
+
+
+def test_every_status_of_an_error_is_documented(client: Client) -> None:
+    page = (ROOT / "docs" / "serve.md").read_text()
+    table = page.partition("| Status | When |")[2].partition("\n\n")[0]
+    documented = {int(each) for row in re.findall(r"^\| ([^|]+) \|", table, re.M) for each in re.findall(r"\d{3}", row)}
+    code = "".join(file.read_text() for file in (ROOT / "src" / "dpbart" / "web").glob("*.py"))
+    raised = {int(each) for each in re.findall(r"Problem\(\s*(\d{3})", code)} | {
+        status for status, _ in _KINDS.values()
+    }
+    described = {
+        int(status)
+        for methods in client.get("/openapi.json").json["paths"].values()
+        for name, method in methods.items()
+        if name != "parameters"
+        for status in method["responses"]
+        if status != "default" and int(status) >= 400
+    }
+    assert raised | described | {405} == documented
+    assert {408, 503, 507} <= described
