@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from dpbart.web.batching import Batcher, Work
 from dpbart.web.limits import Limits
-from tests.web.running import Client, Held, heard, in_thread
+from tests.web.running import Client, Held, heard, in_thread, until
 
 POST = b"POST /v1/rewrite HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 TEXT = b'{"texts": ["a text"], "epsilon": 10}'
 FORM = (
     b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-    b"Content-Length: %d\r\n\r\n"
+    b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
 )
 UPLOAD = (
     b'--x\r\nContent-Disposition: form-data; name="options"\r\n\r\n{"epsilon": 10}\r\n'
@@ -137,7 +139,6 @@ def test_an_answer_that_is_taken_bit_by_bit_must_keep_the_pace(tmp_path: Path, s
 def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", limits=Limits(connections=3)) as client:
         several = [client.open() for _ in range(3)]
-        time.sleep(0.1)
         with client.open() as connection:
             answer = heard(connection)
         assert status(answer) == 429
@@ -145,19 +146,33 @@ def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
         assert b"content-security-policy" in answer.lower()
         for each in several:
             each.close()
-        time.sleep(0.1)
-        assert client.get("/healthz").status == 200
+        until(lambda: client.get("/healthz").status == 200)
 
 
-def test_too_many_requests_at_once_are_refused_and_the_others_answered(tmp_path: Path) -> None:
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Is released each time that texts come into the queue."""
+    put, queued = Batcher._put, threading.Semaphore(0)
+
+    def watched(self: Batcher, work: Work) -> Work:
+        queued.release()
+        return put(self, work)
+
+    monkeypatch.setattr(Batcher, "_put", watched)
+    return queued
+
+
+def test_too_many_requests_at_once_are_refused_and_the_others_answered(
+    tmp_path: Path, queued: threading.Semaphore
+) -> None:
     held = Held()
     with (
         in_thread(tmp_path / "state", load=held.load, limits=Limits(requests=2)) as client,
         ThreadPoolExecutor() as many,
     ):
         answers = [many.submit(client.rewrite, "a text") for _ in range(2)]
-        held.entered.wait(20)
-        time.sleep(0.2)
+        for _ in answers:
+            queued.acquire(timeout=20)
         refused = client.get("/healthz")
         assert (refused.status, refused.json["detail"]) == (429, "2 requests are being answered. Try again later.")
         assert refused.headers["retry-after"] == "5"
@@ -166,7 +181,9 @@ def test_too_many_requests_at_once_are_refused_and_the_others_answered(tmp_path:
         assert client.get("/healthz").status == 200
 
 
-def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path: Path) -> None:
+def test_too_many_waiting_texts_are_refused_and_the_others_answered(
+    tmp_path: Path, queued: threading.Semaphore
+) -> None:
     held = Held()
     with (
         in_thread(tmp_path / "state", load=held.load, limits=Limits(waiting=3)) as client,
@@ -175,7 +192,8 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path: Pa
         first = many.submit(client.rewrite, "a text")
         held.entered.wait(20)
         second = many.submit(client.rewrite, "a text", "another")
-        time.sleep(0.2)
+        for _ in range(2):
+            queued.acquire(timeout=20)
         refused = client.rewrite("a text", "another", key="a-key-that-is-refused")
         assert (refused.status, refused.json["detail"]) == (429, "2 texts are waiting. Try again later.")
         held.go.set()
@@ -186,12 +204,12 @@ def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path: Pa
 def test_too_many_uploads_at_once_are_refused(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", limits=Limits(uploads=1)) as client:
         with client.open() as connection:
-            connection.sendall(FORM % len(UPLOAD) + UPLOAD[:100])
-            time.sleep(0.1)
+            connection.sendall(FORM % len(UPLOAD))
+            assert status(connection.recv(1 << 16)) == 100  # the server has begun to read the body
             refused = client.upload("a.csv", b"text\nhello\n")
             assert (refused.status, refused.json["detail"]) == (429, "1 uploads are being answered. Try again later.")
             assert client.rewrite("a text").status == 200, "other requests have a limit of their own"
-            connection.sendall(UPLOAD[100:])
+            connection.sendall(UPLOAD)
             assert status(connection.recv(1 << 16)) == 202
         assert client.upload("a.csv", b"text\nhello\n").status == 202
 
@@ -201,9 +219,7 @@ def test_all_bodies_together_have_a_limit(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", limits=Limits(memory=12_000)) as client:
         with client.open() as connection:
             connection.sendall(POST % len(padded) + padded[:7_000])
-            time.sleep(0.1)
-            refused = client.send("POST", "/v1/rewrite", padded)
-            assert (refused.status, refused.json["type"]) == (429, "urn:dpbart:busy")
+            until(lambda: client.send("POST", "/v1/rewrite", padded).status == 429)
             connection.sendall(padded[7_000:])
             assert status(connection.recv(1 << 16)) == 200
         assert client.send("POST", "/v1/rewrite", padded).status == 200
