@@ -136,6 +136,16 @@ def test_a_lost_answer_is_neither_drawn_nor_charged_again(visit: Open, address: 
     expect(lotte.first).to_have_text("2")  # texts
 
 
+def test_what_is_on_its_way_is_not_sent_again(visit: Open, address: str) -> None:
+    watched = visit(address)
+    page = watched.page
+    page.locator("#texts").fill("The gate was painted green.")
+    page.locator("#text-person").fill("gerda")
+    page.evaluate("for (const _ of [1, 2]) document.getElementById('text-form').requestSubmit()")  # as Ctrl+Enter does
+    expect(page.locator("#text-result .pair")).to_have_count(1)
+    assert len([each for each in watched.requests if each.url.endswith("/v1/rewrite")]) == 1
+
+
 def test_the_browser_is_asked_to_remember_nothing(visit: Open, address: str) -> None:
     watched = visit(address)
     fields = watched.page.locator("input:not([type=file]), textarea, select")

@@ -5,7 +5,7 @@ import { settings } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
 import { chooseFile, columnOptions, moreOptions } from "./columns.js";
 import { attempt, button, byId, element, save } from "./dom.js";
-import { promise } from "./promise.js";
+import { NOT_PRIVATE, promise } from "./promise.js";
 import { lasting, moment, rate, timeLeft } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
@@ -84,7 +84,7 @@ function buttons(job) {
 // What the output promises.
 function promised({ guarantee, shuffled }) {
   if (guarantee === null) return null;
-  if (!guarantee.private) return element("p", { class: "not-private" }, "NOT PRIVATE");
+  if (!guarantee.private) return element("p", { class: "not-private" }, NOT_PRIVATE);
   const together = shuffled === null ? "" : ` The shuffled output as a whole has ${shuffled.words} for those who see nothing else.`;
   return element("p", {}, `Each text has ${guarantee.words}.${together}`);
 }

@@ -5,7 +5,7 @@ import { settings, whenBudgetChanges } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
 import { attempt, button, byId, element, save } from "./dom.js";
 import { pairs } from "./pairs.js";
-import { promise } from "./promise.js";
+import { NOT_PRIVATE, promise } from "./promise.js";
 
 // An empty line ends a text.
 const split = (all) => all.split(/\n[ \t]*\n/).map((text) => text.trim()).filter((text) => text !== "");
@@ -28,7 +28,7 @@ function show(originals, answer) {
   byId("text-result").replaceChildren(
     element("p", {}, guarantee.private
       ? `The rewritten ${answer.texts.length === 1 ? "text has" : "texts have"} ${guarantee.words}. You may share ${answer.texts.length === 1 ? "it" : "them"} within that promise.`
-      : element("span", { class: "not-private" }, "NOT PRIVATE")),
+      : element("span", { class: "not-private" }, NOT_PRIVATE)),
     ...pairs(originals, answer.texts),
     element("div", { class: "buttons" },
       button("Download with the card", () => download(answer), { class: "main" }),
@@ -50,6 +50,7 @@ async function rewrite() {
 export function startTexts() {
   byId("text-form").onsubmit = async (event) => {
     event.preventDefault();
+    if (byId("text-go").disabled) return; // the keys below would send again what is on its way
     clear();
     byId("text-go").disabled = true;
     byId("text-go").textContent = "Rewriting";
