@@ -32,6 +32,8 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     ("options", "words"),
     [
         (["--port", "70000"], "port must be from 0 to 65535, got 70000."),
+        (["--host", ""], "a host must be an address or a name, got an empty one."),
+        (["--allow-host", ""], "a host must be an address or a name, got an empty one."),
         (["--tls-cert", "cert.pem"], "TLS needs a certificate and its key."),
         (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "there is no file 'cert.pem' for TLS."),
         (

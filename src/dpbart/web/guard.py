@@ -11,7 +11,6 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -121,11 +120,6 @@ def _name_of(host: str) -> str:
     """
     found = _HOST.fullmatch(host.lower())
     return "" if found is None else found["address"] or found["name"]
-
-
-def names_of(given: Iterable[str]) -> frozenset[str]:
-    """Host names in lower case."""
-    return frozenset(name.lower() for name in given)
 
 
 class Guard:

@@ -16,7 +16,7 @@ from dpbart.errors import BadParameter
 from dpbart.files import reason
 from dpbart.web.app import make_app
 from dpbart.web.connections import connection_of
-from dpbart.web.guard import Access, Guard, is_loopback, names_of
+from dpbart.web.guard import Access, Guard, is_loopback
 from dpbart.web.limits import Limits
 from dpbart.web.place import Place
 from dpbart.web.service import Service
@@ -47,6 +47,10 @@ class Listen:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise BadParameter(f"port must be from 0 to 65535, got {self.port}.")
+        if not all((self.host, *self.names)):
+            raise BadParameter(
+                "a host must be an address or a name, got an empty one. Leave out --host or --allow-host."
+            )
         if (self.certificate is None) != (self.key is None):
             raise BadParameter("TLS needs a certificate and its key. Pass --tls-cert FILE with --tls-key FILE.")
         for file in (self.certificate, self.key):
@@ -65,7 +69,7 @@ class Listen:
         if self.certificate is None and not is_loopback(self.host):
             tell("Warning: without --tls-cert and --tls-key, texts and token cross the network as they are.")
         return Access(
-            names_of((*self.names, self.host)),
+            frozenset(name.lower() for name in (*self.names, self.host)),
             token,
             addresses=not is_loopback(self.host),
         )
