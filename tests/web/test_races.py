@@ -187,6 +187,23 @@ def test_a_download_arrives_although_the_disk_is_full(tmp_path: Path, monkeypatc
         assert client.get(f"/v1/jobs/{JOB}").json["expires"] < before
 
 
+def test_a_job_that_cannot_be_saved_is_refused_in_words_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: JobFolder, record: Record) -> None:
+        raise BadTable(f"'{self.path}' cannot be written: No space left on device.")
+
+    with in_thread(tmp_path / "state") as client:
+        failed = client.upload("a.csv", b"review\nhello\n").json["id"]
+        before = client.wait_for(failed, "failed")
+        monkeypatch.setattr(JobFolder, "save", full)
+        for refused in (client.upload("a.csv", ROWS), client.post(f"/v1/jobs/{failed}/resume")):
+            assert (refused.status, refused.json["type"]) == (507, "urn:dpbart:not-saved")
+            assert str(tmp_path) not in refused.json["detail"]
+        assert [path.name for path in (tmp_path / "state" / "jobs").iterdir()] == [failed]
+        assert client.get(f"/v1/jobs/{failed}").json == before
+
+
 def test_a_job_from_the_future_is_kept_no_longer_than_others(tmp_path: Path) -> None:
     """The clock was wrong when it ended, and is right now."""
     large_result(tmp_path / "state")

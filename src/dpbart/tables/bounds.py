@@ -22,7 +22,7 @@ class Bounds:
     Attributes:
         most: Bytes that it may unpack to; None for any number.
         longest: Characters of one row; None for as many as its format allows.
-        going: Is called again and again while the file is read. It raises KeyboardInterrupt to stop.
+        going: Called again and again while the file is read. It raises an error to stop.
     """
 
     most: int | None = None

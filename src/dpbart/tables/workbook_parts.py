@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from typing import BinaryIO
+from typing import IO, BinaryIO
 from xml.parsers import expat
 
 from dpbart.errors import BadTable
@@ -33,7 +33,7 @@ class _Known(Exception):
     """The first element begins, or a document type does."""
 
 
-def _declares_types(part: object) -> bool:
+def _declares_types(part: IO[bytes]) -> bool:
     """Whether an XML file has a document type. It would come before the first element, so no more is read."""
     parser, found = expat.ParserCreate(), False
 
@@ -47,7 +47,7 @@ def _declares_types(part: object) -> bool:
 
     parser.StartDoctypeDeclHandler, parser.StartElementHandler = declared, begun
     try:
-        while block := part.read(_BLOCK):  # type: ignore[attr-defined]
+        while block := part.read(_BLOCK):
             parser.Parse(block)
     except (_Known, expat.ExpatError):  # what is not XML, such as a picture, has no document type
         pass

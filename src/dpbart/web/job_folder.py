@@ -27,7 +27,7 @@ class Record:
     """Where a job stands, as it is saved after each change.
 
     Attributes:
-        id: 32 random hexadecimal digits.
+        id: 32 hexadecimal digits, random or from an Idempotency-Key.
         name: of the uploaded file, as its owner calls it. It is never used as a path.
         options: as they came.
         status: waiting, running, cancelled, failed or done.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpbart.errors import DpbartError, one_line
+from dpbart.errors import BadTable, DpbartError, one_line
 from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.settings import Settings
 from dpbart.rewrite.shuffle import check_budget
@@ -109,8 +109,17 @@ class Jobs:
         return FileJob(folder, Record(folder.path.name, name, options, WAITING, time.time()))
 
     def start(self, job: FileJob) -> None:
-        """Put a job into the queue."""
-        job.change(WAITING, ended=None, problem=None)
+        """Put a job into the queue.
+
+        Raises:
+            Problem: 507, because it cannot be saved, perhaps because the disk is full.
+        """
+        before = job.record
+        try:
+            job.change(WAITING, ended=None, problem=None)
+        except BadTable:  # its words name a path of this server
+            job.record = before
+            raise Problem(507, "not-saved", "the server cannot save the job. Try again later.") from None
         job.stop.clear()
         with self._changed:
             self._jobs[job.record.id] = job
