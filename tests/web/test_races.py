@@ -97,6 +97,19 @@ def test_a_job_that_is_resumed_twice_at_once_runs_and_pays_once(tmp_path: Path) 
         assert (told["people"], told["texts"]) == (40, 40)
 
 
+def test_a_cancelled_job_is_not_continued_by_the_next_server(tmp_path: Path) -> None:
+    held, jobs = Held(), tmp_path / "state" / "jobs"
+    with in_thread(tmp_path / "state", load=held.load) as client:
+        job = client.upload("a.csv", ROWS, BY_ID).json["id"]
+        held.entered.wait(20)
+        assert client.post(f"/v1/jobs/{job}/cancel").json["status"] == "running", "until the end of its batch"
+        left = json.loads((jobs / job / "job.json").read_text())  # if it were killed now
+        held.go.set()
+        ended = client.wait_for(job, "cancelled")
+    assert left["status"] == "cancelled"
+    assert left["rows"] == ended["rows"] == 40
+
+
 def test_jobs_that_are_deleted_while_they_begin_leave_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "jobs"
     with in_thread(tmp_path / "state") as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from dpbart.rewrite.rewriter import Rewriting
 from dpbart.rewrite.settings import Settings
 from dpbart.web.batching import Batcher
 from dpbart.web.figures import guarantee_json
-from dpbart.web.job_folder import DONE, RUNNING, JobFolder, Record
+from dpbart.web.job_folder import CANCELLED, DONE, RUNNING, JobFolder, Record
 from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
 from dpbart.web.place import Place
@@ -50,6 +51,13 @@ class FileJob:
             self.record = replace(self.record, status=status, **more)
             if not self._removed:
                 self.folder.save(self.record)
+
+    def cancel(self) -> None:
+        """Stop after the current batch, also if the server is killed before the batch ends."""
+        self.stop.set()
+        with self._saving, suppress(DpbartError):  # a full disk; until a restart, memory knows it
+            if self.record.status == RUNNING:
+                self.folder.save(replace(self.record, status=CANCELLED, ended=time.time()))
 
     def remove(self) -> None:
         """Delete its files. Nothing is saved any more."""

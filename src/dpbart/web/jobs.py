@@ -140,7 +140,7 @@ class Jobs:
         """Stop a job after its current batch. What is saved stays saved, and what is charged stays charged."""
         job = self.find(name)
         with self._changed:
-            job.stop.set()
+            job.cancel()
             if job in self._queue:
                 self._queue.remove(job)
                 job.change(CANCELLED, ended=time.time())
