@@ -77,7 +77,7 @@ def test_a_card_counts_people_as_the_ledger_does(tmp_path: Path) -> None:
     opened = Ledger(tmp_path / "l.db")
     runs = {entry.run.name for entry in opened.entries("anna")}
     opened.close()
-    shared = "recorded in run {}, together with other requests to the same server"  # more of anna's, perhaps
+    shared = "recorded as a part of run {}, which other requests share; this card counts this request alone"
     assert person["ledger"] in {shared.format(run) for run in runs}
     assert "anna" not in output.read_text() + card.read_text()  # ids are not released
 

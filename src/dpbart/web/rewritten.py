@@ -75,7 +75,7 @@ class Rewritten:
         texts = len(rewriting.texts)
         card = describe_texts(self.account, described, recipe=rewriting.recipe, texts=texts, run=facts)
         if run is not None:
-            words = f"recorded in run {run}, together with other requests to the same server"
+            words = f"recorded as a part of run {run}, which other requests share; this card counts this request alone"
             card = replace(card, person=replace(card.person, ledger=words))
         pages = {"json": card.as_json(self.sign_key), "html": card.as_html()}
         return {"output": {"name": _FILE, "content": content}, "card": pages}
