@@ -177,6 +177,13 @@ class Process:
         """As by a power cut: the process has no say."""
         self.running.send_signal(signal.SIGKILL)
         self.running.wait()
+        assert self.running.stderr is not None
+        self.running.stderr.close()
+
+    def kill_during(self, job: str, *, rows: int) -> None:
+        """The same, as soon as so many rows of a job are done."""
+        until(lambda: self.client.get(f"/v1/jobs/{job}").json["done"] >= rows)
+        self.kill()
 
 
 def start(state: Path, *options: str) -> Process:
@@ -202,5 +209,3 @@ def process(state: Path, *options: str) -> Iterator[Process]:
         yield started
     finally:
         started.kill()
-        assert started.running.stderr is not None
-        started.running.stderr.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -184,11 +183,7 @@ def test_a_shuffled_job_of_a_killed_server_is_continued(tmp_path: Path) -> None:
     key = {"Idempotency-Key": "a-shuffled-job-and-a-kill"}
     running = start(tmp_path / "state", "--ledger", str(tmp_path / "l.db"))
     job = running.client.upload("a.csv", rows.encode(), options, key).json["id"]
-    while running.client.get(f"/v1/jobs/{job}").json["done"] < 32:
-        time.sleep(0.05)
-    running.kill()
-    assert running.running.stderr is not None
-    running.running.stderr.close()
+    running.kill_during(job, rows=32)
     with process(tmp_path / "state", "--ledger", str(tmp_path / "l.db")) as again:
         asked = again.client.upload("a.csv", rows.encode(), options, key)
         assert (asked.json["id"], asked.headers["idempotency-replayed"]) == (job, "true")

@@ -126,8 +126,7 @@ def test_a_job_shows_progress_is_cancelled_and_resumes(tmp_path: Path) -> None:
         assert client.send("DELETE", f"/v1/jobs/{other}").status == 204
         assert client.get(f"/v1/jobs/{other}").status == 404
         slow.go.release()
-        while client.get(f"/v1/jobs/{job}").json["done"] != 32:
-            time.sleep(0.05)
+        until(lambda: client.get(f"/v1/jobs/{job}").json["done"] == 32)
         assert client.get(f"/v1/jobs/{job}").json["rows"] == 96
         assert client.post(f"/v1/jobs/{job}/resume").status == 409
         assert client.send("DELETE", f"/v1/jobs/{job}").status == 409

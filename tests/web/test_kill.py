@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -66,8 +65,6 @@ def test_nothing_is_charged_twice_and_nothing_is_answered_uncharged(tmp_path: Pa
     killer.start()
     before = ask_until_killed(running.client, kill)
     killer.join()
-    assert running.running.stderr is not None
-    running.running.stderr.close()
     charged = texts_by_person(ledger)
     answered = [number for number, answer in enumerate(before) if answer is not None and answer.status == 200]
     assert 0 < len(answered) < REQUESTS
@@ -84,11 +81,7 @@ def test_a_job_of_a_killed_server_is_continued(tmp_path: Path) -> None:
     options = {"epsilon": 10, "id_column": "id"}
     running = start(tmp_path / "state", "--ledger", str(tmp_path / "l.db"))
     job = running.client.upload("a.csv", rows.encode(), options).json["id"]
-    while running.client.get(f"/v1/jobs/{job}").json["done"] < 32:
-        time.sleep(0.05)
-    running.kill()
-    assert running.running.stderr is not None
-    running.running.stderr.close()
+    running.kill_during(job, rows=32)
     with process(tmp_path / "state", "--ledger", str(tmp_path / "l.db")) as again:
         done = again.client.wait_for(job, "done")
         assert len(again.client.get(done["result"]).body.splitlines()) == 97
