@@ -103,7 +103,7 @@ def test_a_token_is_asked_for_once_and_kept_nowhere(visit: Open, guarded: str) -
     watched = visit(guarded)
     watched.expected.add(401)
     page = watched.page
-    expect(page.get_by_role("alert")).to_contain_text("the token that the server printed")
+    expect(page.get_by_role("alert")).to_contain_text("This server requires a token.")
     page.get_by_label("Token").fill("x" * 40)
     page.get_by_role("button", name="Use this token").click()
     expect(page.get_by_label("Token")).to_have_value("")

@@ -113,7 +113,7 @@ def test_somebody_who_is_not_in_the_ledger_is_a_mistake_in_words(visit: Open, co
     page.get_by_label("Find a person by their id").fill("Anna")
     page.get_by_role("button", name="Find").click()
     expect(page.get_by_role("alert")).to_have_text(
-        "Nobody with the id 'Anna' is in the ledger. Check the id: upper and lower case are different."
+        "Nobody with the id 'Anna' is in the ledger. Check the id: ids are case-sensitive."
     )
     find(page, "anna")
     expect(page.get_by_role("alert")).to_be_hidden()

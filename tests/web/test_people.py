@@ -63,7 +63,7 @@ def test_who_has_only_a_limit_is_in_the_ledger(counting: Client, file: Path) -> 
 def test_who_is_not_in_the_ledger_is_not_found(counting: Client, person: str) -> None:
     answer = counting.post("/v1/ledger/person", {"person": person})
     assert (answer.status, answer.json["type"]) == (404, "urn:dpbart:no-such-person")
-    words = f"nobody with the id {person!r} is in the ledger. Check the id: upper and lower case are different."
+    words = f"nobody with the id {person!r} is in the ledger. Check the id: ids are case-sensitive."
     assert answer.json["detail"] == words
 
 

@@ -142,9 +142,7 @@ def _one(ledger: Listing, person: str) -> dict[str, object]:
     from dpbart.privacy.decimals import written
 
     if not ledger.knows(person):
-        raise BadParameter(
-            f"nobody with the id {person!r} is in the ledger. Check the id: upper and lower case are different."
-        )
+        raise BadParameter(f"nobody with the id {person!r} is in the ledger. Check the id: ids are case-sensitive.")
     found = ledger.spending(person)
     return {
         "person": person,

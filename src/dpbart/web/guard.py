@@ -107,7 +107,8 @@ class Access:
             raise Problem(
                 401,
                 "token-needed",
-                "send the token that the server printed when it started, as 'Authorization: Bearer TOKEN'.",
+                "this server requires a token. Send the one that it printed when it started, or that of its "
+                "--token-file, as 'Authorization: Bearer TOKEN'.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
 

@@ -81,7 +81,7 @@ def _page(listing: Listing, *, start: int, count: int) -> dict[str, Any]:
 
 def _everything(listing: Listing, person: str) -> dict[str, Any]:
     if not listing.knows(person):
-        words = f"nobody with the id {person!r} is in the ledger. Check the id: upper and lower case are different."
+        words = f"nobody with the id {person!r} is in the ledger. Check the id: ids are case-sensitive."
         raise Problem(404, "no-such-person", words)
     found = listing.spending(person)
     return {
