@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.errors import BudgetExceeded
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.rewriter import Rewriting
+from dpbart.errors import BadParameter, BudgetExceeded
+from dpbart.privacy.budget.ledger import Ledger, Run
+from dpbart.privacy.card.card import Card
+from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from dpbart.rewrite.settings import Settings
 from dpbart.testing import described, fake_rewriter
 from dpbart.web.answers import Answers, Key
 from dpbart.web.releases import Charge, Releases, forget_unrecorded
@@ -62,6 +64,32 @@ def test_with_a_ledger_every_request_names_its_people(tmp_path: Path) -> None:
         client.wait_for(job["id"], "done")
         assert client.rewrite("a", people=["x"]).status == 200
     assert texts_of(tmp_path / "l.db", "x") == 2
+
+
+def never(settings: Settings) -> Rewriter:
+    raise AssertionError("nothing may be rewritten")
+
+
+def test_a_ledger_that_counts_texts_is_refused_before_anything_is_rewritten(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.db", create=True)
+    ledger.begin(Run("run", "2026-01-02T03:04:05+00:00", "response", "mini-code", charge("anna").release, "texts"))
+    ledger.close()
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db", load=never) as client:
+        refused = client.rewrite("a", people=["anna"])
+    assert (refused.status, refused.json["type"]) == (503, "urn:dpbart:bad-ledger")
+    assert "counts texts, but this run counts people" in refused.json["detail"]
+
+
+def test_an_answer_that_cannot_be_written_is_refused_before_anything_is_rewritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Card) -> str:
+        raise BadParameter("this card cannot be written.")
+
+    monkeypatch.setattr(Card, "as_html", broken)
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db", load=never) as client:
+        refused = client.rewrite("a", people=["anna"], card=True)
+    assert (refused.status, refused.json["detail"]) == (422, "this card cannot be written.")
 
 
 def test_many_callers_at_once_are_charged_exactly_and_no_further_than_the_limit(tmp_path: Path) -> None:

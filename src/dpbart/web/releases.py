@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -155,11 +156,8 @@ def forget_unrecorded(file: Path | None, answers: Answers) -> None:
     """Forget the answers that a killed server had stored, and neither recorded nor sent."""
     if file is None:
         return
-    ledger = Ledger(file)
-    try:
+    with closing(Ledger(file)) as ledger:
         answers.forget([each.key for each in answers.stored() if not _is_recorded(ledger, each)])
-    finally:
-        ledger.close()
 
 
 def _is_recorded(ledger: Ledger, stored: Stored) -> bool:

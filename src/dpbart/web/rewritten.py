@@ -84,5 +84,5 @@ class Rewritten:
 def _table(texts: Sequence[str]) -> str:
     """CSV with one column. Its lines end in CR LF (RFC 4180), so that the csv module quotes a text with either."""
     written = io.StringIO()
-    csv.writer(written, lineterminator="\r\n").writerows([["text"], *([text] for text in texts)])
+    csv.writer(written).writerows([["text"], *([text] for text in texts)])
     return written.getvalue()
