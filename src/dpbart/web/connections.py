@@ -30,7 +30,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.app_state = {**self.app_state, ABORT: transport.abort}
-        # Otherwise the system keeps megabytes for each client, and hears for minutes nothing from one that is slow.
+        # Otherwise the system buffers megabytes for each client, and nobody notices for minutes that one is slow.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_AHEAD)
         if len(self.connections) > self.limits.connections:
             self._refuse(busy(f"{self.limits.connections:,} connections are open."))
