@@ -217,6 +217,23 @@ def test_a_job_that_cannot_be_saved_is_refused_in_words_and_leaves_nothing(
         assert client.get(f"/v1/jobs/{failed}").json == before
 
 
+def test_a_job_that_cannot_be_saved_at_its_end_does_not_keep_the_next_one_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: JobFolder, record: Record) -> None:
+        raise BadTable("No space left on device.")
+
+    held = Held()
+    with in_thread(tmp_path / "state", load=held.load) as client:
+        client.upload("a.csv", b"text\nhello\n")
+        held.entered.wait(20)
+        with monkeypatch.context() as disk:
+            disk.setattr(JobFolder, "save", full)
+            held.go.set()
+            until(lambda: "A job cannot be saved: No space left on device." in caplog.messages)
+        client.wait_for(client.upload("b.csv", b"text\nhello\n").json["id"], "done")
+
+
 def test_a_job_from_the_future_is_kept_no_longer_than_others(tmp_path: Path) -> None:
     """The clock was wrong when it ended, and is right now."""
     large_result(tmp_path / "state")
