@@ -103,7 +103,8 @@ class Routes:
 
     async def list_jobs(self, request: Request) -> Response:
         jobs = self._service.jobs
-        return JSONResponse({"jobs": [jobs.as_json(job) for job in jobs.all()]})
+        # In a thread: each job that is done has its card read.
+        return JSONResponse(await run_in_threadpool(lambda: {"jobs": [jobs.as_json(job) for job in jobs.all()]}))
 
     async def create_job(self, request: Request) -> Response:
         jobs = self._service.jobs
