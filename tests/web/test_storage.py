@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.errors import BadLedger, BudgetExceeded
+from dpbart.errors import BadLedger, BadTable, BudgetExceeded
 from dpbart.privacy.budget import database
 from dpbart.privacy.budget.ledger import Ledger
 from dpbart.web.answers import Answers, Key, Stored
@@ -219,3 +220,27 @@ def test_a_change_that_fails_is_taken_back_and_the_next_one_works(tmp_path: Path
     assert answers.stored() == []
     answers.put([Stored(KEY, None, 0, "body")])
     assert [each.body for each in answers.stored()] == ["body"]
+
+
+def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    thesis = tmp_path / "home" / "jobs" / "thesis" / "chapter"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("precious")
+    (tmp_path / "home").chmod(0o755)
+    with pytest.raises(BadTable, match="holds other files"), in_thread(tmp_path / "home"):
+        pass
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o755
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["jobs"]
+    assert thesis.read_text() == "precious"
+
+
+def test_only_what_a_server_has_made_is_deleted_when_the_next_one_starts(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state"):
+        pass
+    upload, other = (tmp_path / "state" / "jobs" / name for name in ("0" * 32, "other"))
+    upload.mkdir()
+    other.mkdir()
+    (tmp_path / "state" / "lock").unlink()  # a server in this process keeps it
+    (tmp_path / "state" / "lock").touch()
+    with in_thread(tmp_path / "state"):
+        assert [path.name for path in (tmp_path / "state" / "jobs").iterdir()] == ["other"]

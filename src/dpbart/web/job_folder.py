@@ -75,10 +75,8 @@ class JobFolder:
         """The folder of a job that a former server has left.
 
         Raises:
-            ValueError: It is not one.
+            ValueError: Its upload was never complete.
         """
-        if not _ID.fullmatch(path.name):
-            raise ValueError("not a job")
         held = Record(**json.loads((path / "job.json").read_text(encoding="utf-8")))
         return cls(path, ending_of(held.name)), held
 
@@ -126,6 +124,11 @@ class JobFolder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def is_job(path: Path) -> bool:
+    """Whether a folder has the name of one that a server has made. Anything else is not touched."""
+    return _ID.fullmatch(path.name) is not None
 
 
 def ending_of(name: str) -> str:

@@ -23,7 +23,7 @@ from dpbart.web.answers import reused
 from dpbart.web.batching import Batcher
 from dpbart.web.file_job import FileJob, job_json
 from dpbart.web.guard import logger
-from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record
+from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, is_job
 from dpbart.web.job_options import request_of
 from dpbart.web.limits import Limits
 from dpbart.web.place import Place
@@ -65,7 +65,7 @@ class Jobs:
 
     def _take_up(self) -> None:
         found = []
-        for path in self._folder.iterdir():
+        for path in filter(is_job, self._folder.iterdir()):
             try:
                 found.append(FileJob(*JobFolder.open(path)))
             except (OSError, ValueError, TypeError, DpbartError):  # an upload that was never complete

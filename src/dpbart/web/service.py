@@ -146,10 +146,13 @@ class Service:
 
 def _own_folder(state: Path) -> int:
     """Create the folder for its owner alone, and lock it for this server. Returns the open lock."""
+    lock = state / "lock"
     try:
+        if state.is_dir() and not lock.exists() and any(state.iterdir()):  # its rights would change, and files go
+            raise BadTable(f"the folder {str(state)!r} holds other files. Name a new or an empty one with --state.")
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         state.chmod(0o700)
-        handle = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OWN)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OWN)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BadTable(f"another server uses the folder {str(state)!r}. Stop it, or name another --state.") from None
