@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
@@ -94,3 +96,23 @@ def test_a_second_server_does_not_use_the_same_folder(tmp_path: Path) -> None:
         refused = CliRunner().invoke(cli, ["serve", "--port", "0", "--state", str(tmp_path / "state")])
     assert refused.exit_code == 1
     assert "another server uses the folder" in refused.output
+
+
+@pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_server_that_is_told_to_stop_ends_cleanly_and_leaves_its_job_to_the_next(
+    tmp_path: Path, told: signal.Signals, code: int
+) -> None:
+    rows = "text\n" + "the food was cold\n" * 160
+    running = start(tmp_path / "state")
+    job = running.client.upload("a.csv", rows.encode()).json["id"]
+    while running.client.get(f"/v1/jobs/{job}").json["done"] < 32:
+        time.sleep(0.05)
+    running.running.send_signal(told)
+    _, said = running.running.communicate(timeout=60)
+    assert running.running.returncode == code, said
+    assert "terminate" not in said
+    assert ("continues unfinished jobs" in said) == (told == signal.SIGINT)
+    with process(tmp_path / "state") as again:
+        assert again.client.get(f"/v1/jobs/{job}").json["status"] in ("waiting", "running", "done")
+        done = again.client.wait_for(job, "done")
+        assert len(again.client.get(done["result"]).body.splitlines()) == 161

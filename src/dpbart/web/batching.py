@@ -20,6 +20,7 @@ from dpbart.web.problems import Problem, busy
 from dpbart.web.releases import Charge, Releases
 
 LOADED = 4  # rewriters that are kept in memory
+STOP_SECONDS = 20.0  # that the end of the server waits for a batch
 
 Load = Callable[[Settings], Rewriter]
 
@@ -43,7 +44,16 @@ class Batcher:
         self._changed = threading.Condition()
         self._rewriters: OrderedDict[Settings, Rewriter] = OrderedDict()
         self._texts = 0  # that wait
-        threading.Thread(target=self._run, name="dpbart-rewriter", daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="dpbart-rewriter", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread after its batch. A process that ends in the middle of a batch is aborted by torch."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(STOP_SECONDS)
 
     def submit(self, settings: Settings, texts: Sequence[str], charge: Charge) -> Future[str]:
         """Put the texts of a request into the queue. They are recorded before they are answered.
@@ -71,7 +81,7 @@ class Batcher:
         return work
 
     def _run(self) -> None:
-        while True:
+        while not self._closed:
             batch = [work for work in self._take() if work.answer.set_running_or_notify_cancel()]
             try:
                 if batch:
@@ -82,10 +92,12 @@ class Batcher:
                         work.answer.set_exception(error)
 
     def _take(self) -> list[Work]:
-        """The oldest work, and what else is waiting for the same rewriter, up to a batch of texts."""
+        """The oldest work, and what else is waiting for the same rewriter, up to a batch of texts; none at the end."""
         with self._changed:
-            while not self._waiting:
+            while not self._waiting and not self._closed:
                 self._changed.wait()
+            if self._closed:
+                return []
             first = self._waiting.popleft()
             taken, left, texts = [first], deque[Work](), len(first.texts)
             for work in self._waiting:

@@ -20,7 +20,7 @@ from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.rewrite.settings import Settings
 from dpbart.rewrite.shuffle import check_budget
 from dpbart.web.answers import reused
-from dpbart.web.batching import Batcher
+from dpbart.web.batching import STOP_SECONDS, Batcher
 from dpbart.web.file_job import FileJob, job_json
 from dpbart.web.guard import logger
 from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, is_job
@@ -59,9 +59,22 @@ class Jobs:
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
         self._queue: deque[FileJob] = deque()
+        self._closed = False
+        self._left: set[str] = set()  # ids of jobs that the next server continues
         self._take_up()
-        threading.Thread(target=self._run, name="dpbart-jobs", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="dpbart-jobs", daemon=True)
+        self._thread.start()
         threading.Thread(target=self._sweep_on, name="dpbart-sweep", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop the running job after its batch, and leave all jobs to the next server."""
+        with self._changed:
+            self._closed = True
+            self._left = {id for id, job in self._jobs.items() if not job.stop.is_set()}
+            for job in self._jobs.values():
+                job.stop.set()
+            self._changed.notify()
+        self._thread.join(STOP_SECONDS)
 
     def _take_up(self) -> None:
         found = []
@@ -198,8 +211,10 @@ class Jobs:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._queue:
+                while not self._queue and not self._closed:
                     self._changed.wait()
+                if self._closed:
+                    return
                 job = self._queue.popleft()
                 job.record = replace(job.record, status=RUNNING)
             try:
@@ -214,7 +229,8 @@ class Jobs:
             job.folder.remove_input()
             job.change(DONE, ended=time.time())
         except Stopped:
-            job.change(CANCELLED, ended=time.time())
+            if job.record.id not in self._left:
+                job.change(CANCELLED, ended=time.time())
         except DpbartError as error:
             job.change(FAILED, ended=time.time(), problem=job.problem(error).as_json())
         except Exception as error:  # its words could hold a text

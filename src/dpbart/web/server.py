@@ -14,6 +14,7 @@ import uvicorn
 
 from dpbart.errors import BadParameter
 from dpbart.files import reason
+from dpbart.rewrite.durable.stopping import Stopped
 from dpbart.web.app import make_app
 from dpbart.web.connections import connection_of
 from dpbart.web.guard import Access, Guard, is_loopback
@@ -80,7 +81,12 @@ def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
     with _bound(listen) as bound:
         access = listen.access(tell)
         service = Service(place, Limits())
-        _Server(configured(make_app(service, access), listen, service.limits), tell).run([bound])
+        try:
+            _Server(configured(make_app(service, access), listen, service.limits), tell).run([bound])
+        except KeyboardInterrupt:
+            raise Stopped("Stopped. The next server with the same --state continues unfinished jobs.") from None
+        finally:
+            service.close()
 
 
 def configured(app: Guard, listen: Listen, limits: Limits) -> uvicorn.Config:

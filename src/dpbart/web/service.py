@@ -64,6 +64,11 @@ class Service:
             sweep=self.answers.sweep,
         )
 
+    def close(self) -> None:
+        """End the threads, so that the process can end. Unfinished jobs are continued by the next server."""
+        self.jobs.close()
+        self.batcher.close()
+
     def offered(self, settings: Settings) -> Settings:
         """The same settings, with what is already known about their model.
 
