@@ -155,6 +155,9 @@ def test_not_private_stands_in_one_place_and_one_colour(visit: Open, guarded: st
     assert found[0][:3] == private[:3]
     assert found[0][3:] != private[3:]
     page.locator(".job").get_by_role("button", name="Delete").click()
+    expect(page.locator(".job")).to_have_count(0)
+    expect(promise).to_contain_text("NOT PRIVATE")  # the texts are still there
+    page.get_by_role("button", name="Clear").click()
     expect(promise).to_contain_text("Promise: limited")
 
 

@@ -1,7 +1,7 @@
 // Texts that a person pastes. They are in the request of this page and nowhere else.
 
 import { askOnce, post } from "./api.js";
-import { settings, whenBudgetChanges } from "./budget.js";
+import { settings } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
 import { attempt, button, byId, element, save } from "./dom.js";
 import { pairs } from "./pairs.js";
@@ -62,5 +62,4 @@ export function startTexts() {
   byId("texts").onkeydown = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("text-form").requestSubmit();
   };
-  whenBudgetChanges(() => promise("texts", null));
 }
