@@ -22,6 +22,17 @@ LOSE_AN_ANSWER = """() => {
     };
 }"""
 
+# After the first look at the jobs, nobody answers.
+LOSE_THE_SERVER = """() => {
+    const real = window.fetch;
+    let looks = 0;
+    window.comeBack = () => { window.fetch = real; };
+    window.fetch = async (path, more) => {
+        if (path === "/v1/jobs" && more.method === "GET" && ++looks > 1) throw new TypeError("lost");
+        return real(path, more);
+    };
+}"""
+
 
 def test_a_file_comes_back_with_a_card_that_verifies(visit: Open, address: str, notes: Path, tmp_path: Path) -> None:
     page = visit(address).page
@@ -63,6 +74,20 @@ def test_a_file_can_be_cancelled_and_resumed(visit: Open, address: str, tmp_path
     page.get_by_role("tab", name="People").click()
     expect(page.locator("#people").get_by_role("row", name="q0 ")).to_contain_text("25")  # charged once, not twice
     page.get_by_role("tab", name="Rewrite").click()
+    job.get_by_role("button", name="Delete").click()
+    expect(page.locator(".job")).to_have_count(0)
+
+
+def test_a_job_is_followed_again_when_the_server_is_back(visit: Open, address: str, tmp_path: Path) -> None:
+    page = visit(address).page
+    expect(page.locator("#examples .pair").first).to_be_visible()
+    file = tmp_path / "long.csv"
+    file.write_text("patient,text\n" + "".join(f"r{row},It rained on day {row}.\n" for row in range(128)))
+    page.evaluate(LOSE_THE_SERVER)
+    job = send(page, file, patient="person")
+    expect(job).to_contain_text("The server does not answer. Asking again.")
+    page.evaluate("window.comeBack()")
+    expect(job).to_contain_text("done: 128 of 128 rows")
     job.get_by_role("button", name="Delete").click()
     expect(page.locator(".job")).to_have_count(0)
 

@@ -9,6 +9,7 @@ import { NOT_PRIVATE, promise } from "./promise.js";
 import { lasting, moment, rate, timeLeft } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
+const LONG_PAUSE = 2000; // and if the server does not answer
 const SAID = { waiting: "waiting for its turn", running: "rewriting", cancelled: "cancelled", failed: "failed", done: "done" };
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
@@ -143,13 +144,16 @@ export async function look() {
   if (jobs.some(isOpen) && !following) follow();
 }
 
+const unfinished = () => [...shown.values()].filter(({ key }) => /^(waiting|running)/.test(key));
+
+// The server may be gone for a while, and continue its jobs when it is back.
 async function follow() {
   following = true;
-  try {
-    do await new Promise((resume) => setTimeout(resume, PAUSE));
-    while (await look().then(() => [...shown.values()].some(({ key }) => /^(waiting|running)/.test(key))));
-  } catch {
-    // The server is gone or busy. The next action of the reader says so.
+  let pause = PAUSE;
+  while (unfinished().length > 0) {
+    await new Promise((resume) => setTimeout(resume, pause));
+    pause = await look().then(() => PAUSE, () => LONG_PAUSE);
+    if (pause === LONG_PAUSE) for (const { standing } of unfinished()) standing.textContent = "The server does not answer. Asking again.";
   }
   following = false;
 }
@@ -191,6 +195,7 @@ function startDrop() {
 
 export function startJobs() {
   startDrop();
+  document.onvisibilitychange = () => { if (!document.hidden) look().catch(() => null); }; // another tab may have changed a job
   byId("file").onchange = choose;
   byId("file-form").onsubmit = async (event) => {
     event.preventDefault();
