@@ -117,6 +117,10 @@ def test_somebody_who_is_not_in_the_ledger_is_a_mistake_in_words(visit: Open, co
     )
     find(page, "anna")
     expect(page.get_by_role("alert")).to_be_hidden()
+    page.get_by_label("Find a person by their id").fill("nobody")
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nobody with the id 'nobody'")
+    expect(page.locator("#person-name")).to_have_count(0)  # these figures are not about nobody
 
 
 def test_a_release_without_a_guarantee_is_not_private_as_long_as_it_is_in_sight(visit: Open, counting: str) -> None:

@@ -100,7 +100,13 @@ async function back() {
 async function find(event) {
   event.preventDefault();
   const person = byId("person").value;
-  await attempt(() => (person.trim() === "" ? showAll(0) : answer(post("/v1/ledger/person", JSON.stringify({ person })), showOne)));
+  await attempt(async () => {
+    if (person.trim() === "") return showAll(0);
+    return answer(post("/v1/ledger/person", JSON.stringify({ person })), showOne).catch(async (error) => {
+      await showAll(page); // and not whoever was found before
+      throw error;
+    });
+  });
 }
 
 async function opened() {
