@@ -66,6 +66,7 @@ def test_a_bound_in_words_is_never_below_the_bound(visit: Open, address: str) ->
             assert words == "practically always"
         else:
             assert 100 * share <= float(words.split()[2]) + 1e-6 <= 100 * share + 1
+            assert "100 of 100" not in words
 
 
 def test_public_examples_follow_the_budget(visit: Open, address: str) -> None:

@@ -8,6 +8,7 @@ const LARGE = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 export function atMostOf100(share) {
   if (share > ALWAYS) return "practically always";
   const times = 100 * share;
+  if (times > 99) return `at most ${Math.ceil(times * 10 - 1e-9) / 10} of 100 times`;
   const shown = times >= 10 ? Math.ceil(times - 1e-9) : Number((Math.ceil(times * 100 - 1e-9) / 100).toPrecision(3));
   return `at most ${shown} of 100 times`;
 }
