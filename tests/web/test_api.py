@@ -204,3 +204,24 @@ def test_every_status_of_an_error_is_documented(client: Client) -> None:
     }
     assert raised | described | {405} == documented
     assert {408, 503, 507} <= described
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "allow"),
+    [
+        ("GET /v1/rewrite", 405, "POST"),
+        ("HEAD /v1/rewrite", 405, "POST"),
+        ("POST /v1/models", 405, "GET, HEAD"),
+        ("POST /healthz", 405, "GET, HEAD"),
+        ("POST /v1/rewrite/", 404, None),
+        ("POST /v1/nothing", 404, None),
+        ("GET /v1/index.html", 404, None),
+    ],
+)
+def test_another_method_and_another_address_are_told_apart(
+    client: Client, asked: str, status: int, allow: str | None
+) -> None:
+    answer = client.send(*asked.split(" ", 1))
+    assert answer.status == status
+    given = answer.headers.get("allow")
+    assert (given and set(given.split(", "))) == (allow and set(allow.split(", ")))

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 
 from dpbart import __version__
@@ -157,21 +157,7 @@ def make_app(service: Service, access: Access) -> Guard:
         routes=[
             Route("/healthz", routes.health),
             Route("/openapi.json", routes.openapi),
-            Route("/v1/models", routes.models),
-            Route("/v1/noise", routes.noise),
-            Route("/v1/examples", routes.examples),
-            Route("/v1/ledger", routes.ledger),
-            Route("/v1/ledger/person", routes.person, methods=["POST"]),
-            Route("/v1/rewrite", routes.rewrite, methods=["POST"]),
-            Route("/v1/jobs", routes.list_jobs, methods=["GET"]),
-            Route("/v1/jobs", routes.create_job, methods=["POST"]),
-            Route("/v1/columns", routes.columns, methods=["POST"]),
-            Route("/v1/jobs/{id}", routes.show_job, methods=["GET"]),
-            Route("/v1/jobs/{id}", routes.delete_job, methods=["DELETE"]),
-            Route("/v1/jobs/{id}/cancel", routes.cancel_job, methods=["POST"]),
-            Route("/v1/jobs/{id}/resume", routes.resume_job, methods=["POST"]),
-            Route("/v1/jobs/{id}/result", routes.result),
-            Route("/v1/jobs/{id}/card.{kind}", routes.card),
+            Mount("/v1", Router(_v1(routes), redirect_slashes=False)),
             Mount("/", StaticFiles(directory=Path(str(files("dpbart.web") / "static")), html=True)),
         ],
         exception_handlers={
@@ -182,6 +168,27 @@ def make_app(service: Service, access: Access) -> Guard:
         },
     )
     return Guard(app, access, service.limits)
+
+
+def _v1(routes: Routes) -> list[Route]:
+    """The API, apart from the page: an address that is not here is not looked for among the files."""
+    return [
+        Route("/models", routes.models),
+        Route("/noise", routes.noise),
+        Route("/examples", routes.examples),
+        Route("/ledger", routes.ledger),
+        Route("/ledger/person", routes.person, methods=["POST"]),
+        Route("/rewrite", routes.rewrite, methods=["POST"]),
+        Route("/jobs", routes.list_jobs, methods=["GET"]),
+        Route("/jobs", routes.create_job, methods=["POST"]),
+        Route("/columns", routes.columns, methods=["POST"]),
+        Route("/jobs/{id}", routes.show_job, methods=["GET"]),
+        Route("/jobs/{id}", routes.delete_job, methods=["DELETE"]),
+        Route("/jobs/{id}/cancel", routes.cancel_job, methods=["POST"]),
+        Route("/jobs/{id}/resume", routes.resume_job, methods=["POST"]),
+        Route("/jobs/{id}/result", routes.result),
+        Route("/jobs/{id}/card.{kind}", routes.card),
+    ]
 
 
 async def _dpbart_error(request: Request, error: Exception) -> Response:
@@ -198,7 +205,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     words = {404: "there is nothing at this address.", 405: "this address does not know this method."}
     detail = words.get(error.status_code, "the request cannot be answered.")
-    return Problem(error.status_code, "http", detail, headers=dict(error.headers or {})).response()
+    allowed = {"Allow": "GET, HEAD"} if error.status_code == 405 else {}  # for the page; the API says it itself
+    return Problem(error.status_code, "http", detail, headers={**allowed, **(error.headers or {})}).response()
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
