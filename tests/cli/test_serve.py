@@ -42,7 +42,8 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
         ),
         (["--host", "192.0.2.7"], "the server cannot listen on 192.0.2.7, port 8000: Cannot assign requested address."),
         (["--token-file", "token"], "the token file 'token' cannot be read: No such file or directory."),
-        (["--token-file", "short"], "must have at least 16 printable ASCII characters."),
+        (["--host", "no name"], "the server cannot listen on no name, port 8000: Name or service not known."),
+        (["--token-file", "short"], "must be one line of at least 16 printable ASCII characters."),
         (["--sign-key", "short"], "'short' must be an ed25519 private key in PEM, without a passphrase."),
         (["--model", "nothing"], "no model named 'nothing'."),
     ],
@@ -86,9 +87,13 @@ def test_on_loopback_nobody_needs_a_token_and_anywhere_else_everybody_does() -> 
 
 def test_a_token_from_a_file_is_not_printed_and_holds_on_loopback_too(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("correct-horse-battery-staple\n")
+    (tmp_path / "token").chmod(0o640)
     said: list[str] = []
     assert Listen(token_file=tmp_path / "token").access(said.append).token == "correct-horse-battery-staple"
     assert said == []
+    (tmp_path / "token").chmod(0o644)
+    Listen(token_file=tmp_path / "token").access(said.append)
+    assert [line.partition(" can read")[0] for line in said] == ["Warning: every user of this machine"]
 
 
 def test_it_speaks_tls(tmp_path: Path) -> None:

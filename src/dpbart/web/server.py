@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import ssl
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from socket import AF_INET, AF_INET6, create_server, gaierror, socket
+from socket import AF_INET, AF_INET6, create_server, socket
 
 import uvicorn
 
@@ -63,6 +64,8 @@ class Listen:
     def access(self, tell: Tell) -> Access:
         """Who may ask. A new token is told once, and never again."""
         token = None if self.token_file is None else _read_token(self.token_file)
+        if self.token_file is not None and self.token_file.stat().st_mode & stat.S_IROTH:
+            tell(f"Warning: every user of this machine can read {str(self.token_file)!r}. Change that with: chmod 600")
         if token is None and not is_loopback(self.host):
             token = secrets.token_urlsafe(32)
             tell(f"Token: {token}")
@@ -115,7 +118,7 @@ def _bound(listen: Listen) -> socket:
         family = AF_INET6 if ":" in listen.host else AF_INET
         return create_server((listen.host, listen.port), family=family, backlog=2048)
     except OSError as error:
-        why = reason(error) if isinstance(error, gaierror) or error.errno is None else os.strerror(error.errno)
+        why = reason(error).partition(" (while")[0]  # the library adds the address, which stands here already
         raise BadParameter(
             f"the server cannot listen on {listen.host}, port {listen.port}: {why}. Pass another --port, or a --host "
             "that is an address of this machine."
@@ -157,7 +160,7 @@ def _read_token(file: Path) -> str:
         raise BadParameter(f"the token file {str(file)!r} cannot be read: {why}.") from None
     if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable():
         raise BadParameter(
-            f"the token in {str(file)!r} must have at least {_LEAST_TOKEN} printable ASCII characters. "
+            f"the token in {str(file)!r} must be one line of at least {_LEAST_TOKEN} printable ASCII characters. "
             "Make one with: openssl rand -hex 32"
         )
     return token
