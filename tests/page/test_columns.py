@@ -52,6 +52,26 @@ def budget(page: Page, epsilon: str) -> None:
     page.keyboard.press("Tab")
 
 
+def test_a_file_of_another_encoding_is_read_once_its_encoding_is_chosen(
+    visit: Open, address: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "notizen.csv"
+    file.write_bytes("Patientin;Größe;text\nw1;groß;The café was full.\n".encode("cp1252"))
+    watched = visit(address)
+    watched.expected.add(422)
+    page = watched.page
+    page.locator("#file").set_input_files(file)
+    expect(page.get_by_role("alert")).to_contain_text("it is not UTF-8")
+    page.get_by_text("More options").click()
+    page.get_by_label("Encoding").select_option("cp1252")
+    expect(page.get_by_label("Größe", exact=True)).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.get_by_label("Patientin", exact=True).select_option("person")
+    page.get_by_role("button", name="Rewrite the file").click()
+    output, _ = downloaded(page.locator(".job").first, tmp_path)
+    assert output.read_bytes().startswith("Patientin;Größe;text\nw1;groß;".encode("cp1252"))
+
+
 @pytest.mark.parametrize("kind", ["xlsx", "parquet"])
 def test_other_tables_come_back_in_their_own_format(visit: Open, address: str, tmp_path: Path, kind: str) -> None:
     file, held = tmp_path / f"visits.{kind}", rows(kind, 5)

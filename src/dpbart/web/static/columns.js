@@ -1,7 +1,7 @@
 // The columns of the chosen file, and what happens to each of them.
 
 import { act } from "./api.js";
-import { byId, element } from "./dom.js";
+import { attempt, byId, element } from "./dom.js";
 
 const ROLES = { text: "text: rewritten", person: "person: whose text it is", label: "label", other: "released as it is" };
 const LEFT_OUT = "left out";
@@ -47,6 +47,9 @@ function show(file, { columns, reading }) {
   update();
 }
 
+// Which characters the bytes of a file stand for, if the file itself does not say it.
+const encodingOption = () => (byId("encoding").value === "" ? {} : { encoding: byId("encoding").value });
+
 // Ask for the columns of a file, and show them. Without a file, show none.
 export async function chooseFile(file) {
   asked = file;
@@ -55,6 +58,7 @@ export async function chooseFile(file) {
   byId("join-columns").checked = byId("document").checked = false;
   if (file === null) return;
   const form = new FormData();
+  form.append("options", JSON.stringify(encodingOption()));
   form.append("file", file);
   byId("columns-asked").textContent = "Looking for the columns.";
   try {
@@ -109,7 +113,7 @@ export async function columnOptions(file) {
 
 // The further choices, as options of a job. What is left as it is, is not sent.
 export function moreOptions() {
-  const options = {};
+  const options = encodingOption();
   for (const [id, name] of [["shuffle", "shuffle"], ["join-documents", "join_documents"]]) {
     if (byId(id).checked) options[name] = true;
   }
@@ -124,5 +128,6 @@ export function moreOptions() {
 
 export function startColumns() {
   for (const id of ["shuffle", "join-documents", "label-policy"]) byId(id).onchange = update;
+  byId("encoding").onchange = () => attempt(() => chooseFile(asked));
   byId("split").onchange = () => { byId("pieces-field").hidden = !byId("split").checked; };
 }
