@@ -176,6 +176,7 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     role["complaint"].select_option("text")
     refused(watched, "Choose the column that says whose text it is.")
     role["patient"].select_option("person")
+    expect(role["patient"].locator("option:checked")).to_have_text("person: whose text it is, released as it is")
     role["finding"].select_option("person")
     refused(watched, "Only one column can be the person, and 2 are.")
     role["finding"].select_option("other")
@@ -186,6 +187,7 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     refused(watched, "Randomised labels need all labels that there can be")
     page.get_by_label("Shuffle the rows").evaluate("(field) => field.click()")
     expect(role["finding"].locator("option[value=other]")).to_have_text("left out")
+    expect(role["finding"].locator("option[value=person]")).to_have_text("person: whose text it is, left out")
     plain = tmp_path / "plain.txt"
     plain.write_text("It was cold.\n")
     page.locator("#file").set_input_files(plain)

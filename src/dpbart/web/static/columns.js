@@ -29,8 +29,10 @@ function line(name, place, names) {
 
 // Show the fields that belong to what is chosen.
 function update() {
-  const isAlone = byId("shuffle").checked || byId("join-documents").checked;
-  for (const option of byId("roles").querySelectorAll("option[value=other]")) option.textContent = isAlone ? LEFT_OUT : ROLES.other;
+  const isShuffled = byId("shuffle").checked, isAlone = isShuffled || byId("join-documents").checked;
+  const name = (role, words) => byId("roles").querySelectorAll(`option[value=${role}]`).forEach((each) => { each.textContent = words; });
+  name("other", isAlone ? LEFT_OUT : ROLES.other);
+  name("person", `${ROLES.person}, ${isShuffled ? LEFT_OUT : ROLES.other}`); // the ids of people are a column like others
   byId("roles-hint").textContent = isAlone
     ? "Columns that are left out are not in the output."
     : "Released columns have no protection. The card lists them.";
