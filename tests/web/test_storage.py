@@ -241,6 +241,5 @@ def test_only_what_a_server_has_made_is_deleted_when_the_next_one_starts(tmp_pat
     upload.mkdir()
     other.mkdir()
     (tmp_path / "state" / "lock").unlink()  # a server in this process keeps it
-    (tmp_path / "state" / "lock").touch()
     with in_thread(tmp_path / "state"):
         assert [path.name for path in (tmp_path / "state" / "jobs").iterdir()] == ["other"]

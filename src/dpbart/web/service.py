@@ -36,6 +36,7 @@ from dpbart.web.spending import Spenders
 
 _KNOWN_SETTINGS = 256  # whose models are hashed and channels made
 _KNOWN_EXAMPLES = 256
+_LOCK, _ANSWERS = "lock", "answers.db"  # files in the folder of a server
 
 
 class Service:
@@ -46,7 +47,7 @@ class Service:
         self._sign_key = None if place.sign_key is None else read_private_key(place.sign_key)
         self._lock = _own_folder(place.state)
         self.bundles = {name: Bundle.find(name) for name in (*bundled_names(), *place.models)}
-        self.answers = Answers(place.state / "answers.db", seconds=limits.answer_seconds)
+        self.answers = Answers(place.state / _ANSWERS, seconds=limits.answer_seconds)
         if self.ledger is not None:
             Ledger(self.ledger, create=not self.ledger.is_file()).close()
         self.people = Spenders(self.ledger)
@@ -151,9 +152,10 @@ class Service:
 
 def _own_folder(state: Path) -> int:
     """Create the folder for its owner alone, and lock it for this server. Returns the open lock."""
-    lock = state / "lock"
+    lock = state / _LOCK
     try:
-        if state.is_dir() and not lock.exists() and any(state.iterdir()):  # its rights would change, and files go
+        held = {path.name for path in state.iterdir()} if state.is_dir() else set()
+        if held and not held & {_LOCK, _ANSWERS}:  # somebody else's: its rights would change
             raise BadTable(f"the folder {str(state)!r} holds other files. Name a new or an empty one with --state.")
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         state.chmod(0o700)
