@@ -73,7 +73,7 @@ def test_a_request_that_names_nobody_is_refused(counting: Client, body: object) 
 
 
 def test_an_id_stands_in_no_address(counting: Client) -> None:
-    assert counting.get("/v1/ledger/person?person=zoe").status == 404
+    assert counting.get("/v1/ledger/person?person=zoe").status == 405
     assert counting.post("/v1/ledger/person?person=zoe", {}).status == 422
 
 
