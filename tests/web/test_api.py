@@ -76,9 +76,12 @@ def test_the_bundled_models_are_offered_and_no_other(client: Client, tmp_path: P
         ({"texts": ["a"]}, "epsilon"),
         ({"texts": ["a"], "epsilon": -1}, "epsilon must be greater than 0, got -1.0."),
         ({"texts": ["a"], "epsilon": True}, "epsilon must be a number, got bool."),
-        ({"texts": ["a"], "epsilon": 10**400}, "epsilon must be a number, got int."),
-        ({"texts": ["a"], "epsilon": 10, "beams": -(10**400)}, "beams must be a number, got int."),
-        ({"texts": ["a"], "epsilon": 10, "people": ["x", "y"]}, "people must be a list with one id per text"),
+        ({"texts": ["a"], "epsilon": 10**400}, "epsilon must be a number between -1e308 and 1e308."),
+        ({"texts": ["a"], "epsilon": 10, "beams": -(10**400)}, "beams must be a number between -1e308 and 1e308."),
+        (
+            {"texts": ["a"], "epsilon": 10, "people": ["x", "y"]},
+            "people must be a list with one id for each text, so 1 in all.",
+        ),
         ({"texts": ["a"], "epsilon": 10, "people": [" "]}, "text 1 has no id"),
         ({"texts": ["a"], "epsilon": 10, "person_budget": 10}, "needs ids"),
         ({"texts": ["a"], "epsilon": 10, "mechanism": "gaussian"}, "the mechanism of 'mini-code' must be one of"),
@@ -225,3 +228,17 @@ def test_another_method_and_another_address_are_told_apart(
     assert answer.status == status
     given = answer.headers.get("allow")
     assert (given and set(given.split(", "))) == (allow and set(allow.split(", ")))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("epsilon=nan", "epsilon must be a number between"),
+        ("epsilon=ten", "epsilon must be a number."),
+        ("epsilon=10&mechansim=none", "and has 1 more. Leave them out."),  # otherwise it would seem to be private
+    ],
+)
+def test_a_wrong_question_about_a_budget_is_refused_in_words(client: Client, query: str, words: str) -> None:
+    for path in ("/v1/noise", "/v1/examples"):
+        answer = client.get(f"{path}?{query}")
+        assert (answer.status, words in answer.json["detail"]) == (422, True)

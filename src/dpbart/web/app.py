@@ -20,7 +20,7 @@ from dpbart.errors import BadParameter, DpbartError
 from dpbart.privacy.decimals import exactly
 from dpbart.rewrite.settings import Settings
 from dpbart.web.answers import Key
-from dpbart.web.bodies import settings_of
+from dpbart.web.bodies import SETTINGS, refuse_unknown, settings_of
 from dpbart.web.figures import models_json, noise_json, person_json, shuffled_json
 from dpbart.web.guard import Access, Guard
 from dpbart.web.problems import Problem
@@ -32,6 +32,7 @@ _DIGITS = 12  # of a number in a query
 _CARD_TYPES = [("json", "application/json"), ("html", "text/html"), ("txt", "text/plain")]
 _CARD_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 _REPLAYED = {"Idempotency-Replayed": "true"}
+_QUERY = (*SETTINGS, "texts", "people")
 _QUERY_NUMBERS = ("epsilon", "delta", "length", "beams")
 
 
@@ -217,6 +218,7 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 def _queried(request: Request) -> Settings:
     """The settings in a query: a model and its budget, and no text."""
     given: dict[str, Any] = dict(request.query_params)
+    refuse_unknown(given, _QUERY)
     for name in _QUERY_NUMBERS:
         if name in given:
             try:

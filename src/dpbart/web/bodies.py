@@ -80,7 +80,7 @@ def refuse_unknown(given: Fields, known: tuple[str, ...]) -> None:
     """Refuse a field that nobody reads: it may be a misspelt one."""
     unknown = len(set(given) - set(known))  # their names are not repeated: somebody may have sent a text as a name
     if unknown:
-        raise BadParameter(f"the body may have the fields {', '.join(known)}, and has {unknown} more. Leave them out.")
+        raise BadParameter(f"a request may have the fields {', '.join(known)}, and has {unknown} more. Leave them out.")
 
 
 def settings_of(given: Fields) -> Settings:
@@ -101,8 +101,10 @@ def number(given: Fields, name: str) -> float | None:
     value = given.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadParameter(f"{name} must be a number, got {type(value).__name__}.")
+    if not abs(value) <= sys.float_info.max:
+        raise BadParameter(f"{name} must be a number between -1e308 and 1e308.")
     return float(value)
 
 
@@ -151,7 +153,7 @@ def _texts(given: object, limits: Limits) -> tuple[str, ...]:
 
 def _people(given: object, texts: int) -> tuple[str, ...]:
     if not isinstance(given, list) or len(given) != texts:
-        raise BadParameter(f"people must be a list with one id per text: {texts:,} texts.")
+        raise BadParameter(f"people must be a list with one id for each text, so {texts:,} in all.")
     ids = [normal_id(each) for each in given]
     for place, each in enumerate(ids, start=1):
         if not each:
