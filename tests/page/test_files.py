@@ -132,6 +132,9 @@ def test_the_page_says_how_long_this_server_keeps_an_output(visit: Open, address
     table.write_text("patient,text\ns1,It was cold.\n")
     job = send(page, table, patient="person")
     expect(job).to_contain_text("or 2 hours after you download it")
+    download(job.get_by_role("button", name="Download with its card"), tmp_path)
+    expect(job).not_to_contain_text("after you download it")  # now it is known when
+    expect(job).to_contain_text("It deletes the output on ")
     script = "async (all) => { const { lasting } = await import('/words.js'); return all.map(lasting); }"
     assert page.evaluate(script, [1, 90, 60, 600, 3600, 86400]) == [
         *("1 second", "90 seconds", "1 minute", "10 minutes", "1 hour", "24 hours")

@@ -14,9 +14,9 @@ const SAID = { waiting: "waiting for its turn", running: "rewriting", cancelled:
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
 let following = false;
-let downloaded = ""; // how long an output is kept after its download, in words
+let limits = null; // of the server: how long it keeps a job, in seconds
 
-export const keepFor = ({ downloaded_seconds: seconds }) => { downloaded = lasting(seconds); };
+export const keepFor = (told) => { limits = told; };
 
 const isOpen = (job) => job.status === "waiting" || job.status === "running";
 
@@ -93,8 +93,10 @@ function promised({ guarantee, shuffled }) {
 // What the server still has of a job, and how long.
 function kept(job) {
   if (job.expires === null) return null;
+  const isDownloaded = job.expires < job.ended + limits.job_seconds;
+  const sooner = isDownloaded ? "" : `, or ${lasting(limits.downloaded_seconds)} after you download it`;
   return element("p", { class: "quiet" }, job.status === "done"
-    ? `The server has deleted the original. It deletes the output on ${moment(job.expires)}, or ${downloaded} after you download it.`
+    ? `The server has deleted the original. It deletes the output on ${moment(job.expires)}${sooner}.`
     : `The server keeps your file until ${moment(job.expires)}, so that the job can resume. Then it deletes it. To delete it now, press Delete.`);
 }
 
