@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.privacy.budget.ledger import Ledger
-from tests.web.running import Answer, Client, process, start
+from tests.web.running import Answer, Client, process, start, until
 
 REQUESTS, CALLERS = 30, 8
 
@@ -105,8 +105,7 @@ def test_a_server_that_is_told_to_stop_ends_cleanly_and_leaves_its_job_to_the_ne
     rows = "text\n" + "the food was cold\n" * 160
     running = start(tmp_path / "state")
     job = running.client.upload("a.csv", rows.encode()).json["id"]
-    while running.client.get(f"/v1/jobs/{job}").json["done"] < 32:
-        time.sleep(0.05)
+    until(lambda: running.client.get(f"/v1/jobs/{job}").json["done"] >= 32)
     running.running.send_signal(told)
     _, said = running.running.communicate(timeout=60)
     assert running.running.returncode == code, said
