@@ -67,6 +67,7 @@ def test_a_file_of_another_encoding_is_read_once_its_encoding_is_chosen(
     expect(page.get_by_label("Größe", exact=True)).to_be_visible()
     expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("Patientin", exact=True).select_option("person")
+    page.get_by_label("Größe", exact=True).select_option("other")
     page.get_by_role("button", name="Rewrite the file").click()
     output, _ = downloaded(page.locator(".job").first, tmp_path)
     assert output.read_bytes().startswith("Patientin;Größe;text\nw1;groß;".encode("cp1252"))
@@ -83,7 +84,7 @@ def test_other_tables_come_back_in_their_own_format(visit: Open, address: str, t
         book.save(file)
     else:
         pq.write_table(pa.table(dict(zip(VISITS, zip(*held, strict=True), strict=True))), file)
-    job = send(visit(address).page, file, patient="person", complaint="text")
+    job = send(visit(address).page, file, patient="person", complaint="text", finding="other", ill="other")
     output, _ = downloaded(job, tmp_path)
     if kind == "xlsx":
         found = list(openpyxl.load_workbook(output).worksheets[0].values)
@@ -109,7 +110,7 @@ def test_two_text_columns_and_randomised_labels_by_keyboard_on_a_phone(
     page = visit(address, width=360).page
     budget(page, "5")
     page.locator("#file").set_input_files(table(tmp_path, "k"))
-    expect(page.get_by_label("finding", exact=True)).to_have_value("other")
+    expect(page.get_by_label("finding", exact=True)).to_have_value("out")  # unless something else is chosen
     page.locator("#file").focus()
     for column, role in (("patient", "person"), ("complaint", "text"), ("finding", "text"), ("ill", "label")):
         choose(page, column, role)
@@ -133,8 +134,8 @@ def test_two_text_columns_and_randomised_labels_by_keyboard_on_a_phone(
     expect(job).to_contain_text("Each row is 2 releases")
     output, card = downloaded(job, tmp_path)
     written = read(output)
-    assert list(written[0]) == list(VISITS)
-    assert [row["patient"] for row in written] == [f"k{row}" for row in range(24)]
+    assert list(written[0]) == list(VISITS[1:])  # the ids are counted, and left out
+    assert (card["other_columns"], card["person"]["people"]) == ([], 24)  # type: ignore[index]
     assert {row["ill"] for row in written} <= {"yes", "no"}
     assert not {row[1] for row in rows("k")} & {row["complaint"] for row in written}
     assert card["label_epsilon"] == 1
@@ -148,7 +149,7 @@ def test_a_shuffled_output_has_the_texts_alone_and_says_what_that_gives(
     budget(page, "3")
     page.locator("#more > summary").click()
     page.get_by_label("Shuffle the rows").check()
-    job = send(page, table(tmp_path, "s"), patient="person", complaint="text")
+    job = send(page, table(tmp_path, "s"), patient="person-out", complaint="text")
     expect(job).to_contain_text("done: 24 of 24 rows")
     expect(job).to_contain_text("Each text has (epsilon 3, delta 0). The shuffled output as a whole has (epsilon ")
     output, card = downloaded(job, tmp_path)
@@ -171,13 +172,13 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     refused(watched, "There is no file yet.")
     page.locator("#file").set_input_files(table(tmp_path, "w"))
     role = {column: page.get_by_label(column, exact=True) for column in VISITS}
-    expect(role["ill"]).to_have_value("other")
+    expect(role["ill"]).to_have_value("out")
     refused(watched, "No column is rewritten yet.")
     role["complaint"].select_option("text")
     refused(watched, "Choose the column that says whose text it is.")
     role["patient"].select_option("person")
     expect(role["patient"].locator("option:checked")).to_have_text("person: whose text it is, released as it is")
-    role["finding"].select_option("person")
+    role["finding"].select_option("person-out")
     refused(watched, "Only one column can be the person, and 2 are.")
     role["finding"].select_option("other")
     role["ill"].select_option("label")
@@ -186,8 +187,8 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     page.get_by_label("Epsilon of a label").fill("1")
     refused(watched, "Randomised labels need all labels that there can be")
     page.get_by_label("Shuffle the rows").evaluate("(field) => field.click()")
-    expect(role["finding"].locator("option[value=other]")).to_have_text("left out")
-    expect(role["finding"].locator("option[value=person]")).to_have_text("person: whose text it is, left out")
+    expect(role["finding"]).to_have_value("out")  # a shuffled output has no other columns
+    expect(role["patient"].locator("option:checked")).to_have_text("person: whose text it is, left out")
     plain = tmp_path / "plain.txt"
     plain.write_text("It was cold.\n")
     page.locator("#file").set_input_files(plain)

@@ -117,7 +117,7 @@ def test_nothing_stays_on_disk_whatever_happens(tmp_path: Path, monkeypatch: pyt
 
     def killed(*given: Any) -> None:
         """What a kill would leave at this moment is in the copy."""
-        shutil.copytree(state / "jobs", tmp_path / "killed" / "jobs")
+        shutil.copytree(state, tmp_path / "killed")
         raise MemoryError(SECRET)
 
     with in_thread(state) as client:

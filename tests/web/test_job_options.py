@@ -64,6 +64,13 @@ def test_text_columns_can_be_joined_and_split(client: Client) -> None:
     assert any("Each row is 3 releases" in notice for notice in joined["notices"])
 
 
+def test_only_columns_that_are_named_are_released(client: Client, tmp_path: Path) -> None:
+    for kept in (["id"], []):
+        job = rewritten(client, {"epsilon": 2, "text_column": "complaint", "keep_columns": kept})
+        assert list(rows_of(client, job)[0]) == [*kept, "complaint"]
+        assert verified(client, job, tmp_path)["other_columns"] == kept
+
+
 def test_labels_are_randomised(client: Client, tmp_path: Path) -> None:
     labels = {"label_column": "ill", "labels": "randomize:0.5", "label_set": ["yes", "no"]}
     job = rewritten(client, {"epsilon": 2, "text_column": "complaint", **labels})
@@ -108,6 +115,8 @@ def test_nothing_that_shows_the_order_stays_with_a_shuffled_job(tmp_path: Path) 
         ({"epsilon": 1, "text_column": 7}, "text_column must be a string or a list of strings"),
         ({"epsilon": 1, "text_column": ["a", 7]}, "text_column must be a string or a list of strings"),
         ({"epsilon": 1, "text_column": []}, "each text column must be named once"),
+        ({"epsilon": 1, "keep_columns": "id"}, "keep_columns must be a list of strings"),
+        ({"epsilon": 1, "keep_columns": ["id"], "shuffle": True}, "a shuffled output has no other columns"),
         ({"epsilon": 1, "text_column": ["a", "a"]}, "each text column must be named once"),
         ({"epsilon": 1, "join_columns": True}, "--join-columns joins several text columns"),
         ({"epsilon": 1, "split": "words"}, "split must be sentences"),

@@ -37,6 +37,7 @@ def large_result(state: Path) -> Path:
     done = {"id": JOB, "name": "a.csv", "options": {}, "status": "done", "created": time.time(), "ended": time.time()}
     (folder / "job.json").write_text(json.dumps(done))
     (folder / "output.csv").write_bytes(b"a" * LARGE)
+    (state / "lock").touch()  # a server was here
     return state
 
 

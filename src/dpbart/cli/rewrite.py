@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 @click.option(
     "--pieces", type=int, help="Sentences to rewrite of each text, for --split; by default the model's length decides."
 )
+@click.option(
+    "--keep-column",
+    multiple=True,
+    help="Release this other column as it is, and leave out those that no option names. Repeatable. By default, all "
+    "other columns are released.",
+)
 @click.option("--label-column", help="Column with the labels; requires --labels.")
 @click.option(
     "--labels",
@@ -107,6 +113,7 @@ def rewrite(
     join_columns: bool,
     split: str | None,
     pieces: int | None,
+    keep_column: tuple[str, ...],
     label_column: str | None,
     labels: str | None,
     label_set: str | None,
@@ -164,6 +171,7 @@ def rewrite(
         join_columns=join_columns,
         split=split,
         pieces=pieces,
+        keep_columns=keep_column or None,
         label_column=label_column,
         labels=labels,
         label_set=read_label_set(label_set, label_file),

@@ -125,6 +125,7 @@ def run_settings(job: Job) -> RunSettings:
         "document": request.dialect.document,
         "ledger": None if request.ledger is None else str(request.ledger.resolve()),
         **({"shuffle": True} if request.shuffle else {}),
+        **({} if request.keep_columns is None else {"keep columns": list(request.keep_columns)}),
     }
 
 
@@ -159,6 +160,5 @@ def _other_columns(job: Job) -> list[str]:
     if request.texts_alone:
         return []
     named = [name for name in job.columns if name not in (*request.text_columns, request.label_column)]
-    if not job.table.format.further_keys or request.join_documents:
-        return named
-    return [*named, "any further keys of single rows"]
+    further = job.table.format.further_keys and request.keeps_further_keys
+    return [*named, "any further keys of single rows"] if further else named

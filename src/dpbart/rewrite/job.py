@@ -28,6 +28,7 @@ from dpbart.rewrite.durable.stopping import Stopped, asked_to_stop, how_to_resum
 from dpbart.rewrite.durable.unfinished import Stamp, UnfinishedRun, check_unfinished, open_run, stamp_of
 from dpbart.rewrite.engines import choose_engine
 from dpbart.rewrite.engines.engine import Engine
+from dpbart.rewrite.input import open_input
 from dpbart.rewrite.joined import Joined, one_label_per_person
 from dpbart.rewrite.notices import notices
 from dpbart.rewrite.pieces import Pieces, Work
@@ -37,7 +38,7 @@ from dpbart.rewrite.settings import Described, Settings
 from dpbart.tables.batch import Batch
 from dpbart.tables.formats.format import Visitor
 from dpbart.tables.formats.registry import format_of
-from dpbart.tables.table import STANDARD, Table, open_table
+from dpbart.tables.table import STANDARD, Table
 from dpbart.tables.writer import Writer, plan_writer
 
 NOT_PRIVATE_STAMP = "[NOT PRIVATE] "
@@ -285,7 +286,7 @@ def plan(request: Request, described: Described) -> Job:
     if request.sign_key is not None:
         read_private_key(request.sign_key)  # refuse a key that cannot sign now, not after hours of work
     seen = stamp_of(request.source)
-    table, people, labels = _open_table(request), request.people, request.policy
+    table, people, labels = open_input(request), request.people, request.policy
     resuming = request.target != STANDARD and check_unfinished(
         request.target, resume=request.resume, overwrite=request.overwrite
     )
@@ -293,8 +294,14 @@ def plan(request: Request, described: Described) -> Job:
     replaceable = request.overwrite or resuming
     check_card_place(request, overwrite=replaceable)
     columns = shuffle.output_columns(request, table) if request.shuffle else request.kept(table.columns)
-    plan_output = shuffle.plan_output if request.shuffle else plan_writer
-    writer, visitors = plan_output(request.target, like=table, columns=columns, overwrite=replaceable)
+    writer, visitors = plan_writer(
+        request.target,
+        like=table,
+        columns=columns,
+        further=request.keeps_further_keys,
+        overwrite=replaceable,
+        bare=request.shuffle,
+    )
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
         visitors = [*visitors, one_label_per_person(people, labels.column)]
     if labels is not None:
@@ -322,25 +329,6 @@ def plan(request: Request, described: Described) -> Job:
         account.close()
         raise
     return job
-
-
-def _open_table(request: Request) -> Table:
-    """The input, with every column that the request names."""
-    others = (request.label_column, request.person_column, request.id_column)
-    named = [column for column in others if column is not None]
-    table = open_table(
-        request.source,
-        text_column=request.text_columns,
-        named=named,
-        dialect=request.dialect,
-        bounds=request.bounds,
-    )
-    if request.policy is not None:
-        table.require(request.policy.column, option="--label-column")
-        request.policy.check(table)
-    if request.people is not None:
-        table.require(request.people.column, option=request.people.option)
-    return table
 
 
 def _release(described: Described, request: Request) -> Release:

@@ -26,6 +26,7 @@ class Request:
     join_columns: bool = False  # several text columns become one text, in the first of them
     split: str | None = None  # "sentences": each text is split into pieces
     pieces: int | None = None  # of each text; by default, from the number of tokens that the model reads
+    keep_columns: tuple[str, ...] | None = None  # the other columns of the output; None: all of them
     label_column: str | None = None
     labels: str | None = None  # drop, public or randomize:EPSILON
     label_set: tuple[str, ...] = ()  # public; only for randomised labels
@@ -62,6 +63,7 @@ class Request:
         self._check_dialect()
         self._check_texts()
         self._check_people()
+        self._check_kept()
         check_shuffle(self)
 
     def _check_texts(self) -> None:
@@ -82,6 +84,15 @@ class Request:
             raise BadParameter(f"--pieces is the number of pieces of a text that is split. Pass --split {SENTENCES}.")
         if self.pieces is not None and not 1 <= self.pieces <= MOST_PIECES:
             raise BadParameter(f"pieces must be from 1 to {MOST_PIECES:,}, got {self.pieces}.")
+
+    def _check_kept(self) -> None:
+        others = set(self.keep_columns or ()) - set(self.text_columns)
+        if self.shuffle and others:
+            raise BadParameter("a shuffled output has no other columns. Leave out --keep-column.")
+        if self.join_documents and not others <= {self.person_column}:
+            raise BadParameter("of other columns, a joined document can keep that of its person only. Name no other.")
+        if self.labels == "drop" and self.label_column in others:
+            raise BadParameter("--labels drop leaves the labels out. Do not name their column with --keep-column.")
 
     def _check_dialect(self) -> None:
         if self.dialect.format is not None and STANDARD not in (self.source, self.target):
@@ -127,12 +138,18 @@ class Request:
 
         A joined document keeps the person and, unless dropped, the label. Joined columns keep the first of them.
         """
-        dropped = {self.label_column} if self.labels == "drop" else set()
-        if self.join_columns:
-            dropped |= set(self.text_columns[1:])
-        joined = {self.person_column, self.text_columns[0], self.label_column}
-        kept = joined if self.join_documents else set(columns)
-        return tuple(column for column in columns if column in kept - dropped)
+        texts = self.text_columns[:1] if self.join_columns else self.text_columns
+        released = {*texts, *(() if self.labels == "drop" else (self.label_column,))}
+        others = {self.person_column} if self.join_documents else set(columns)
+        if self.keep_columns is not None:
+            others &= set(self.keep_columns)
+        others -= {*self.text_columns, self.label_column}
+        return tuple(column for column in columns if column in released | others)
+
+    @property
+    def keeps_further_keys(self) -> bool:
+        """Whether keys that only some rows have are in the output."""
+        return self.keep_columns is None and not self.shuffle and not self.join_documents
 
     def texts_of_row(self, *, reads: int) -> Pieces:
         """The texts of each row, if the model reads this many tokens of a text."""

@@ -7,12 +7,9 @@ nothing of the input's rows can come along: not the order of their keys, nor the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbart.errors import BadParameter
@@ -20,12 +17,10 @@ from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.shuffling.release import ShuffledRelease, local_for, shuffled_release
 from dpbart.rewrite.durable.shuffled import shuffled
+from dpbart.rewrite.input import open_input
 from dpbart.tables.batch import Batch, Rows
-from dpbart.tables.formats.format import Visitor
 from dpbart.tables.paths import only
 from dpbart.tables.standard import STANDARD
-from dpbart.tables.table import Table, open_table
-from dpbart.tables.writer import Writer, plan_writer
 
 if TYPE_CHECKING:
     from dpbart.privacy.budget.composition import Release
@@ -34,6 +29,7 @@ if TYPE_CHECKING:
     from dpbart.rewrite.job import Job
     from dpbart.rewrite.request import Request
     from dpbart.rewrite.settings import Described, Settings
+    from dpbart.tables.table import Table
 
 _WRITTEN_AT_ONCE = 1024  # rows: whatever the parts and buckets are
 
@@ -99,22 +95,6 @@ def output_columns(request: Request, table: Table) -> tuple[str, ...]:
     return tuple(column for column in table.columns if column in kept)
 
 
-def plan_output(
-    path: Path, *, like: Table, columns: Collection[str], overwrite: bool
-) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
-    """The writer of a shuffled output, which has no metadata, and its visitors.
-
-    Where a row may have further keys, the visitors do not see them: they are dropped, so they refuse nothing.
-    """
-    writer, visitors = plan_writer(path, like=like, columns=columns, overwrite=overwrite, bare=True)
-
-    def kept(see: Visitor, batch: Batch) -> None:
-        names = dict.fromkeys((*columns, *batch.text_columns))
-        see(Rows(batch.first, batch.text_columns, [only(row, names) for row in batch.as_rows()]))
-
-    return writer, [partial(kept, see) for see in visitors] if like.format.further_keys else visitors
-
-
 def promise(
     request: Request, described: Described, release: Release, texts: Mapping[str, int], *, rows: int
 ) -> ShuffledRelease | None:
@@ -166,14 +146,7 @@ def with_local_epsilon(request: Request, settings: Settings) -> Settings:
     if request.central_epsilon is None:
         return settings
     check_budget(request, settings)
-    named = [column for column in (request.person_column,) if column is not None]
-    table = open_table(
-        request.source,
-        text_column=request.text_columns,
-        named=named,
-        dialect=request.dialect,
-        bounds=request.bounds,
-    )
+    table = open_input(request)
     if request.people is None:
         rows, most = table.visit() or 0, 1
     else:

@@ -54,6 +54,10 @@ class Batch(Protocol):
     def without(self, columns: Collection[str]) -> Batch:
         """The same rows without some columns."""
 
+    def within(self, columns: Sequence[str]) -> Batch:
+        """The same rows without any key beyond these columns. Arrow columns have none."""
+        return self
+
     def as_rows(self) -> Sequence[Row]:
         """The rows as dicts of JSON values; dates and decimals are strings."""
 
@@ -98,6 +102,9 @@ class Rows(Batch):
             return self
         rows = [paths.without(row, columns) for row in self.rows]
         return replace(self, rows=rows, text_columns=_left(self.text_columns, columns))
+
+    def within(self, columns: Sequence[str]) -> Rows:
+        return replace(self, rows=[paths.within(row, columns) for row in self.rows])
 
     def as_rows(self) -> Sequence[Row]:
         return self.rows

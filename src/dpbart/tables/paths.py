@@ -84,6 +84,15 @@ def only(row: Row, columns: Iterable[str]) -> dict[str, object]:
     return kept
 
 
+def within(row: Row, columns: Iterable[str]) -> dict[str, object]:
+    """A row with those of these columns that it has, inside the same objects.
+
+    >>> within({"id": 1, "note": {"text": "a", "by": "b"}}, ["day", "note.text"])
+    {'note': {'text': 'a'}}
+    """
+    return only(row, [column for column in columns if _has(row, column)])
+
+
 def flat(row: Row, columns: Collection[str], above: str = "") -> Iterator[tuple[str, object]]:
     """The columns of a row and their values. A row with further keys gives more columns than the given ones.
 
@@ -96,6 +105,14 @@ def flat(row: Row, columns: Collection[str], above: str = "") -> Iterator[tuple[
             yield from flat(value, columns, f"{column}.")
         else:
             yield column, value
+
+
+def _has(row: Row, column: str) -> bool:
+    try:
+        value_at(row, column)
+    except KeyError:
+        return False
+    return True
 
 
 def _with_nested(row: Row, keys: Sequence[str], value: object) -> dict[str, object]:

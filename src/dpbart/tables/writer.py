@@ -29,6 +29,8 @@ from dpbart.tables.standard import STANDARD
 from dpbart.tables.structs import without_fields
 from dpbart.tables.table import Table
 
+Release = Callable[[Batch], Batch]
+
 
 class Writer(Protocol):
     """Takes the batches of a table, in order."""
@@ -50,7 +52,13 @@ def open_writer(
 
 
 def plan_writer(
-    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False, bare: bool = False
+    path: Path | str,
+    *,
+    like: Table,
+    columns: Collection[str],
+    further: bool = True,
+    overwrite: bool = False,
+    bare: bool = False,
 ) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
     """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
@@ -63,6 +71,7 @@ def plan_writer(
         path: A file, "-" for standard output, or a new folder if the input is a folder.
         like: The table that the batches come from.
         columns: The columns to write, including the first text column. They keep the order of the table.
+        further: Whether to write the keys too that a row has and the first row lacks, where the format allows them.
         overwrite: Whether an existing file may be replaced.
         bare: Whether to leave out all metadata, also the index of a pandas frame.
 
@@ -83,13 +92,18 @@ def plan_writer(
             f"read only once. Write a {like.format.endings[0]} file, or save the input to a file first."
         )
     see = draft.see  # with empty texts: those of the input are never written
-    blank = [""] * len(like.text_columns)
-    visitors = [] if see is None else [lambda batch: see(batch.with_texts(blank * len(batch)).without(dropped))]
+    blank, all_keys = [""] * len(like.text_columns), further or not like.format.further_keys
+
+    def release(batch: Batch) -> Batch:
+        left = batch.without(dropped)
+        return left if all_keys else left.within(source.columns)
+
+    visitors = [] if see is None else [lambda batch: see(release(batch.with_texts(blank * len(batch))))]
     if draft.folder is not None:
-        return _written_folder(path, draft.folder, dropped), visitors
+        return _written_folder(path, draft.folder, release), visitors
     codec = codec_of(path, like.dialect)
     make = draft.sink if codec is None else partial(_CompressedSink, make=draft.sink, codec=codec)
-    return _streamed(make, dropped) if path == STANDARD else _written(path, make, dropped), visitors
+    return _streamed(make, release) if path == STANDARD else _written(path, make, release), visitors
 
 
 class _CompressedSink:
@@ -112,10 +126,10 @@ class _CompressedSink:
 class _StreamWriter:
     sink: Sink
     handle: BinaryIO
-    dropped: frozenset[str]
+    release: Release
 
     def write(self, batch: Batch) -> None:
-        self.sink.write(batch.without(self.dropped))
+        self.sink.write(self.release(batch))
         self.handle.flush()
 
     def finish(self) -> None:
@@ -124,8 +138,8 @@ class _StreamWriter:
 
 
 @contextmanager
-def _streamed(make: Callable[[BinaryIO], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
-    yield _StreamWriter(make(sys.stdout.buffer), sys.stdout.buffer, dropped)
+def _streamed(make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[Writer]:
+    yield _StreamWriter(make(sys.stdout.buffer), sys.stdout.buffer, release)
 
 
 @dataclass(frozen=True)
@@ -136,19 +150,19 @@ class _TargetWriter:
         path: as the user has named it, for messages.
         partial: what is written.
         sink: writes it.
-        dropped: the columns that are left out.
+        release: leaves out what is not written.
         settle: puts everything on disk. A full disk is found here, before anything is replaced.
     """
 
     path: Path
     partial: Path
     sink: Sink
-    dropped: frozenset[str]
+    release: Release
     settle: Callable[[], None]
 
     def write(self, batch: Batch) -> None:
         with _one_line(self.path):
-            self.sink.write(batch.without(self.dropped))
+            self.sink.write(self.release(batch))
 
     def finish(self) -> str:
         with _one_line(self.path):
@@ -157,7 +171,7 @@ class _TargetWriter:
 
 
 @contextmanager
-def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
+def _written(path: Path, make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[Writer]:
     target, partial_file = partial_of(path)
     with ExitStack() as cleanup:
         with _one_line(path):
@@ -167,7 +181,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
         with _one_line(path):
             sink = make(handle)
         cleanup.callback(_quietly, sink.close)
-        yield _TargetWriter(path, partial_file, sink, dropped, lambda: _settle(sink, handle))
+        yield _TargetWriter(path, partial_file, sink, release, lambda: _settle(sink, handle))
         with _one_line(path):
             sink.close()
             handle.close()
@@ -175,14 +189,14 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], dropped: frozenset[st
 
 
 @contextmanager
-def _written_folder(path: Path, make: Callable[[Path], Sink], dropped: frozenset[str]) -> Iterator[Writer]:
+def _written_folder(path: Path, make: Callable[[Path], Sink], release: Release) -> Iterator[Writer]:
     target, partial_folder = partial_of(path)
     with ExitStack() as cleanup:
         with _one_line(path):
             partial_folder.mkdir()
         cleanup.callback(shutil.rmtree, partial_folder, ignore_errors=True)
         sink = make(partial_folder)
-        yield _TargetWriter(path, partial_folder, sink, dropped, sink.close)
+        yield _TargetWriter(path, partial_folder, sink, release, sink.close)
         with _one_line(path):
             put_folder_in_place(partial_folder, target)
 

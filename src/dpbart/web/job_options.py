@@ -12,7 +12,7 @@ from dpbart.web.place import Place
 
 _STRINGS = ("label_column", "labels", "person_column", "id_column", "missing_person", "split")
 _TRUTHS = ("join_columns", "join_documents", "shuffle")
-_OTHERS = ("text_column", "label_set", "pieces", "person_budget", "central_epsilon")
+_OTHERS = ("text_column", "keep_columns", "label_set", "pieces", "person_budget", "central_epsilon")
 DIALECT = ("delimiter", "encoding", "document")
 _FIELDS = (*SETTINGS, *_STRINGS, *_TRUTHS, *_OTHERS, *DIALECT)
 
@@ -20,7 +20,7 @@ _FIELDS = (*SETTINGS, *_STRINGS, *_TRUTHS, *_OTHERS, *DIALECT)
 def request_of(folder: JobFolder, options: Fields, place: Place) -> tuple[Request, Settings]:
     """What a job has to do. Contradictory options are refused here, before the file is read."""
     refuse_unknown(options, _FIELDS)
-    named = {name: string(options, name) for name in _STRINGS}
+    named, kept = {name: string(options, name) for name in _STRINGS}, options.get("keep_columns")
     request = Request(
         folder.source,
         folder.target,
@@ -28,6 +28,7 @@ def request_of(folder: JobFolder, options: Fields, place: Place) -> tuple[Reques
         join_columns=truth(options, "join_columns"),
         split=named["split"],
         pieces=whole(options, "pieces"),
+        keep_columns=None if kept is None else _strings(kept, "keep_columns must be a list of strings."),
         label_column=named["label_column"],
         labels=named["labels"],
         label_set=_strings(options.get("label_set", []), "label_set must be a list of strings."),

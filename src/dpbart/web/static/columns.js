@@ -3,8 +3,11 @@
 import { act } from "./api.js";
 import { attempt, byId, element } from "./dom.js";
 
-const ROLES = { text: "text: rewritten", person: "person: whose text it is", label: "label", other: "released as it is" };
-const LEFT_OUT = "left out";
+const LEFT_OUT = "left out", RELEASED = "released as it is";
+const PERSON = "person: whose text it is";
+const ROLES = {
+  out: LEFT_OUT, text: "text: rewritten", "person-out": `${PERSON}, ${LEFT_OUT}`, person: `${PERSON}, ${RELEASED}`, label: "label", other: RELEASED,
+};
 const PLAIN = /\.txt(\.(gz|bz2|zst))?$/i; // has texts and no columns
 
 let asked = null; // the file whose columns are shown, or will be
@@ -16,8 +19,8 @@ export const countPeople = (ledger) => { isCounted = ledger; };
 const lines = () => [...byId("roles").querySelectorAll("select")];
 const having = (role) => lines().filter((each) => each.value === role).map((each) => each.dataset.column);
 
-// A name alone decides. The values of a column are private.
-const guess = (name, names) => (names.length === 1 || name === "text" ? "text" : "other");
+// A name alone decides. The values of a column are private. What nobody has asked for is not released.
+const guess = (name, names) => (names.length === 1 || name === "text" ? "text" : "out");
 
 function line(name, place, names) {
   const first = guess(name, names);
@@ -27,15 +30,19 @@ function line(name, place, names) {
     element("select", { id: `role-${place}`, "data-column": name, autocomplete: "off", onchange: update }, ...options));
 }
 
+// Offer a role, or have another one in its place.
+function offer(role, instead, isOffered) {
+  for (const each of lines()) {
+    each.querySelector(`option[value=${role}]`).hidden = !isOffered;
+    if (!isOffered && each.value === role) each.value = instead;
+  }
+}
+
 // Show the fields that belong to what is chosen.
 function update() {
-  const isShuffled = byId("shuffle").checked, isAlone = isShuffled || byId("join-documents").checked;
-  const name = (role, words) => byId("roles").querySelectorAll(`option[value=${role}]`).forEach((each) => { each.textContent = words; });
-  name("other", isAlone ? LEFT_OUT : ROLES.other);
-  name("person", `${ROLES.person}, ${isShuffled ? LEFT_OUT : ROLES.other}`); // the ids of people are a column like others
-  byId("roles-hint").textContent = isAlone
-    ? "Columns that are left out are not in the output."
-    : "Released columns have no protection. The card lists them.";
+  const isShuffled = byId("shuffle").checked, isJoined = byId("join-documents").checked;
+  offer("other", "out", !isShuffled && !isJoined);
+  offer("person", "person-out", !isShuffled);
   byId("join-columns-field").hidden = having("text").length < 2;
   byId("label-fields").hidden = having("label").length === 0;
   for (const field of document.querySelectorAll("[data-randomized]")) field.hidden = byId("label-policy").value !== "randomize";
@@ -73,14 +80,15 @@ export async function chooseFile(file) {
   }
 }
 
-function only(role, words) {
-  const named = having(role);
+function only(named, words) {
   if (named.length > 1) throw new Error(`Only one column can be the ${words}, and ${named.length} are. Choose one of them.`);
   return named[0] ?? null;
 }
 
+const thePerson = () => only([...having("person"), ...having("person-out")], "person");
+
 function labelOptions() {
-  const column = only("label", "label");
+  const column = only(having("label"), "label");
   if (column === null) return {};
   const policy = byId("label-policy").value;
   if (policy !== "randomize") return { label_column: column, labels: policy };
@@ -102,7 +110,7 @@ export async function columnOptions(file) {
   if (!wasKnown) await chooseFile(file);
   if (PLAIN.test(file.name)) return plainOptions();
   if (!wasKnown) throw new Error("The columns of the file are shown now. Look at them, and press the button again.");
-  const texts = having("text"), person = only("person", "person"), label = labelOptions();
+  const texts = having("text"), person = thePerson(), label = labelOptions();
   if (texts.length === 0) throw new Error("No column is rewritten yet. Choose the one that has the texts.");
   if (isCounted && person === null) throw new Error("This server counts what people spend. Choose the column that says whose text it is.");
   return {
@@ -110,6 +118,7 @@ export async function columnOptions(file) {
     ...(texts.length > 1 && byId("join-columns").checked ? { join_columns: true } : {}),
     ...(person === null ? {} : { person_column: person }),
     ...label,
+    keep_columns: [...having("person"), ...having("other")],
   };
 }
 

@@ -1,0 +1,116 @@
+"""Other columns: those that are named are released, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpbart.errors import BadParameter, BadTable
+from dpbart.privacy.budget.ledger import Ledger
+from dpbart.privacy.card.verify import verify
+from dpbart.rewrite.request import Request
+from dpbart.tables.table import open_table
+from dpbart.testing import fake_rewriter
+from tests.rewrite.jobs import marked, run
+
+ROWS = [
+    {"who": f"p{n % 2}", "note": {"text": f"Text {n}.", "day": f"SECRET{n}"}, "ward": f"SECRET{n}", "id": n}
+    for n in range(6)
+]
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    file = tmp_path / "in.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+    return file
+
+
+def failed(out: Path) -> list[str]:
+    return [check.name for check in verify(Path(f"{out}.card.json"), output=out) if check.held is False]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_a_column_that_is_not_named_reaches_neither_the_output_nor_the_card(visits: Path, ending: str) -> None:
+    source, out = visits.with_name(f"source.{ending}"), visits.with_name(f"out.{ending}")
+    run(Request(visits, source, text_column="note.text"), fake_rewriter(list))  # converts the file
+    run(Request(source, out, text_column="note.text", keep_columns=("who", "id")), fake_rewriter(marked))
+    assert open_table(out, text_column="note.text").columns == ("who", "note.text", "id")
+    assert b"SECRET" not in out.read_bytes()
+    card = json.loads(Path(f"{out}.card.json").read_text())
+    assert card["other_columns"] == ["who", "id"]
+    assert "ward" not in json.dumps(card)
+    assert failed(out) == []
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "csv"])
+def test_a_key_that_only_some_rows_have_is_left_out(visits: Path, ending: str) -> None:
+    late = {**ROWS[0], "name": "SECRET", "note": {"text": "Late.", "place": "SECRET"}}
+    with visits.open("a") as file:
+        file.write(json.dumps(late) + "\n")
+    out = visits.with_name(f"out.{ending}")
+    run(Request(visits, out, text_column="note.text", keep_columns=("who",)), fake_rewriter(marked))
+    assert b"SECRET" not in out.read_bytes()
+    (batch,) = open_table(out, text_column="note.text").batches(9)
+    assert batch.column("who")[-1] == "p0"
+    assert json.loads(Path(f"{out}.card.json").read_text())["other_columns"] == ["who"]
+
+
+def test_a_row_may_lack_a_column_that_is_named(visits: Path) -> None:
+    with visits.open("a") as file:
+        file.write(json.dumps({"note": {"text": "Late."}}) + "\n")
+    out = visits.with_name("out.jsonl")
+    run(Request(visits, out, text_column="note.text", keep_columns=("who",)), fake_rewriter(marked))
+    assert [list(json.loads(line)) for line in out.read_text().splitlines()] == [["who", "note"]] * 6 + [["note"]]
+
+
+def test_the_card_of_shuffled_json_does_not_speak_of_further_keys(visits: Path) -> None:
+    out = visits.with_name("out.jsonl")
+    card = run(Request(visits, out, text_column="note.text", shuffle=True), fake_rewriter(marked, mechanism="laplace"))
+    assert card.other_columns == []
+    assert failed(out) == []
+
+
+def test_people_are_counted_by_ids_that_are_left_out(visits: Path, tmp_path: Path) -> None:
+    ledger, out = tmp_path / "l.db", tmp_path / "out.jsonl"
+    request = Request(
+        visits, out, text_column="note.text", person_column="who", ledger=ledger, keep_columns=("note.text",)
+    )
+    card = run(request, fake_rewriter(marked))
+    assert (card.person.people, card.person.most_texts) == (2, 3)
+    assert {tuple(json.loads(line)) for line in out.read_text().splitlines()} == {("note",)}
+    opened = Ledger(ledger)
+    assert [sum(entry.texts for entry in opened.entries(person)) for person in ("p0", "p1")] == [3, 3]
+    opened.close()
+
+
+def test_a_joined_document_can_leave_its_person_out(visits: Path, tmp_path: Path) -> None:
+    for kept, columns in ((("who",), ["who", "note"]), ((), ["note"])):
+        out = tmp_path / f"{len(kept)}.jsonl"
+        request = Request(
+            visits, out, text_column="note.text", person_column="who", join_documents=True, keep_columns=kept
+        )
+        run(request, fake_rewriter(marked))
+        assert [list(json.loads(line)) for line in out.read_text().splitlines()] == [columns] * 2
+        assert failed(out) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "named", "words"),
+    [
+        ({"label_column": "ward", "labels": "drop"}, "ward", "--labels drop leaves the labels out"),
+        ({"person_column": "who", "join_documents": True}, "ward", "a joined document can keep that of its person"),
+        ({"shuffle": True}, "who", "a shuffled output has no other columns"),
+    ],
+)
+def test_what_cannot_be_released_is_refused(visits: Path, more: dict[str, object], named: str, words: str) -> None:
+    with pytest.raises(BadParameter, match=words):
+        Request(visits, visits.with_name("o.csv"), text_column="note.text", keep_columns=(named,), **more)  # type: ignore[arg-type]
+
+
+def test_a_misspelt_column_is_refused(visits: Path) -> None:
+    request = Request(visits, visits.with_name("o.jsonl"), text_column="note.text", keep_columns=("wart",))
+    with pytest.raises(BadTable, match="has no column 'wart'.*--keep-column"):
+        run(request, fake_rewriter(marked))
