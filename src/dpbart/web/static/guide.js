@@ -15,15 +15,15 @@ let asked = 0;
 // A tenth of 1 / people at most, and no more than 0.00001: the delta that a new ledger gets.
 const deltaFor = (people) => `1e-${Math.max(LEAST_DELTA_DIGITS, String(people).length + 1)}`;
 
-const noise = (more) => get(`/v1/noise?${new URLSearchParams({ ...settings(), ...more })}`);
+const noise = (wanted) => get(`/v1/noise?${new URLSearchParams(wanted)}`);
 
-const person = async (texts) => personWords(await noise({ texts }));
+const person = async (chosen, texts) => personWords(await noise({ ...chosen, texts }));
 
-async function shuffled(people) {
-  const { guarantee } = await noise({});
+async function shuffled(chosen, people) {
+  const { guarantee } = await noise(chosen);
   if (!guarantee.private) return "There is no promise at this setting, and shuffling does not make one.";
   if (guarantee.delta > 0) return "Shuffling needs a mechanism whose delta is 0, such as response or laplace. This one has another.";
-  return shuffledWords(await noise({ people, delta: deltaFor(people) }));
+  return shuffledWords(await noise({ ...chosen, people, delta: deltaFor(people) }));
 }
 
 // The answer to one field, in its place.
@@ -31,7 +31,7 @@ async function answer(field, place, words) {
   const mine = asked;
   byId(place).setAttribute("aria-busy", "true");
   const said = byId(field).validity.valid && byId(field).value !== ""
-    ? await words(Number(byId(field).value)).catch((error) => error.message)
+    ? await words(settings(), Number(byId(field).value)).catch((error) => error.message)
     : `Enter a whole number from 1 to ${Number(byId(field).max).toLocaleString("en")}.`;
   if (mine !== asked) return; // a later answer is on its way
   byId(place).textContent = said;
