@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a second thread slows small models down
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -20,9 +20,8 @@ def tokens() -> Tokens:
 
 
 @settings(max_examples=200)
-@given(st.text(st.characters(), max_size=300))
-def test_every_text_becomes_exactly_length_ids(text: str) -> None:
-    tokens = Tokens.load(TOKENIZER, length=LENGTH)
+@given(text=st.text(st.characters(), max_size=300))
+def test_every_text_becomes_exactly_length_ids(tokens: Tokens, text: str) -> None:
     ids = tokens.encode([text])
     assert ids.shape == (1, LENGTH)
     assert ids[0, 0] == tokens.id_of("<s>")
