@@ -5,7 +5,7 @@
 2. A thousand requests with a ledger and an Idempotency-Key each, while the server is killed with SIGKILL and started
    again. In the end every person is charged for exactly one text, and whoever was answered twice got the same answer.
 
-    python benchmarks/serving.py [--texts 600] [--requests 1000] [--kills 5]
+    python benchmarks/serving.py [--epsilon 10] [--texts 600] [--requests 1000] [--kills 5]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 
-CALLERS, EPSILON = 50, 10
+CALLERS = 50
 DPBART = [sys.executable, "-m", "dpbart"]
 TEXT = "The room was clean and quiet, but the breakfast was cold on day {}."
 
@@ -62,7 +62,7 @@ class Server:
 
 
 def ask(connection: http.client.HTTPConnection, number: int, **more: object) -> str:
-    body = json.dumps({"texts": [TEXT.format(number)], "epsilon": EPSILON, **more})
+    body = json.dumps({"texts": [TEXT.format(number)], **more})
     connection.request("POST", "/v1/rewrite", body, {"Idempotency-Key": f"benchmark-request-{number:08}"})
     answer = connection.getresponse()
     said = answer.read().decode()
@@ -71,7 +71,7 @@ def ask(connection: http.client.HTTPConnection, number: int, **more: object) -> 
     return said
 
 
-def rate_of_callers(server: Server, texts: int, first: int) -> float:
+def rate_of_callers(server: Server, epsilon: float, texts: int, first: int) -> float:
     """Texts per second of all callers together. Each keeps its connection and asks as soon as it is answered."""
     numbers, lock = iter(range(first, first + texts)), threading.Lock()
 
@@ -82,7 +82,7 @@ def rate_of_callers(server: Server, texts: int, first: int) -> float:
                 number = next(numbers, None)
             if number is None:
                 return
-            ask(connection, number)
+            ask(connection, number, epsilon=epsilon)
 
     began = time.monotonic()
     with ThreadPoolExecutor(CALLERS) as callers:
@@ -90,9 +90,9 @@ def rate_of_callers(server: Server, texts: int, first: int) -> float:
     return texts / (time.monotonic() - began)
 
 
-def rewrite_one_file(folder: Path, texts: int) -> float:
+def rewrite_one_file(folder: Path, epsilon: float, texts: int) -> float:
     """Texts per second of one file, in this process, with the model loaded and warm: that takes no part of the time."""
-    source, settings = folder / "in.csv", Settings(epsilon=EPSILON)
+    source, settings = folder / "in.csv", Settings(epsilon=epsilon)
     source.write_text("text\n" + "".join(f'"{TEXT.format(number)}"\n' for number in range(texts)))
     rewriter = Rewriter.of(settings)
     rewriter.rewrite([TEXT.format(number) for number in range(CALLERS)])
@@ -102,19 +102,20 @@ def rewrite_one_file(folder: Path, texts: int) -> float:
     return texts / (time.monotonic() - began)
 
 
-def rate_of_file(folder: Path, texts: int) -> float:
+def rate_of_file(folder: Path, epsilon: float, texts: int) -> float:
     """The same in a process of its own, so that the server does not share it."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-        return alone.submit(rewrite_one_file, folder, texts).result()
+        return alone.submit(rewrite_one_file, folder, epsilon, texts).result()
 
 
-def compare_rates(folder: Path, texts: int, rounds: int = 3) -> None:
+def compare_rates(folder: Path, epsilon: float, texts: int, rounds: int = 3) -> None:
     """In turns, so that another load of the machine meets both."""
     server, shares = Server(folder), []
     try:
-        rate_of_callers(server, CALLERS, 0)  # loads the model
+        rate_of_callers(server, epsilon, CALLERS, 0)  # loads the model
         for number in range(rounds):
-            file, callers = rate_of_file(folder, texts), rate_of_callers(server, texts, (number + 1) * 1_000_000)
+            file = rate_of_file(folder, epsilon, texts)
+            callers = rate_of_callers(server, epsilon, texts, (number + 1) * 1_000_000)
             shares.append(callers / file)
             print(f"one file {file:.1f} texts/s, {CALLERS} callers {callers:.1f} texts/s: {callers / file:.2f}")
     finally:
@@ -126,7 +127,7 @@ def ask_until_answered(server: Server, number: int) -> str:
     while True:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
-            return ask(connection, number, people=[f"p{number}"])
+            return ask(connection, number, epsilon=10, people=[f"p{number}"])
         except (OSError, http.client.HTTPException):
             time.sleep(0.2)  # killed, and not back yet
 
@@ -171,12 +172,13 @@ def report(file: Path, requests: int, same: bool, kills: int) -> None:
 
 def main() -> None:
     asked = argparse.ArgumentParser()
+    asked.add_argument("--epsilon", type=float, default=10.0)
     asked.add_argument("--texts", type=int, default=600)
     asked.add_argument("--requests", type=int, default=1000)
     asked.add_argument("--kills", type=int, default=5)
     given = asked.parse_args()
     parts: list[Callable[[Path], None]] = [
-        lambda folder: compare_rates(folder, given.texts),
+        lambda folder: compare_rates(folder, given.epsilon, given.texts),
         lambda folder: kill_between(folder, given.requests, given.kills),
     ]
     for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from dpbart.rewrite.rewriter import Rewriter
 from dpbart.rewrite.settings import Settings
 from dpbart.testing import described, fake_rewriter
+from dpbart.web import batching
 from dpbart.web.answers import Answers, Key
 from dpbart.web.batching import LOADED, Batcher
 from dpbart.web.problems import Problem
@@ -57,6 +59,52 @@ def test_what_waits_becomes_one_batch_and_everybody_gets_their_own(tmp_path: Pat
     assert elsewhere.result(20) == "OTHER BUDGET"
     assert late.result(20) == "LATE"
     assert [len(batch) for batch in gate.batches] == [1, 32, 1, 1]
+
+
+@pytest.fixture
+def long_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers have all the time of the test to come back."""
+    monkeypatch.setattr(batching, "_MOMENT", 1e9)
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_whoever_was_just_answered_gets_a_moment_to_come_back(tmp_path: Path) -> None:
+    gate = Gate()
+    batcher = queue(tmp_path, gate)
+    first = batcher.submit(TEN, ["first"], charge())
+    gate.entered.wait(20)
+    waiting = batcher.submit(TEN, ["waiting"], charge())
+    gate.open.set()
+    first.result(20)
+    time.sleep(0.2)  # enough to begin the next batch, if nobody waits for the caller
+    again = batcher.submit(TEN, ["again"], charge())
+    assert [waiting.result(20), again.result(20)] == ["WAITING", "AGAIN"]
+    assert gate.batches == [["first"], ["waiting", "again"]]
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_nobody_waits_for_callers_who_were_not_there(tmp_path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    batcher = queue(tmp_path, gate)
+    for text in ("a", "b", "c"):  # one caller
+        assert batcher.submit(TEN, [text], charge()).result(20) == text.upper()
+    assert batcher.submit(TEN, ["d"] * 40, charge()).result(20)  # more than a batch
+    assert batcher.submit(TEN, ["e"] * 32, charge()).result(20)
+    assert batcher.submit(Settings(epsilon=20.0), ["f"], charge()).result(20) == "F"  # for another model
+    assert batcher.submit(TEN, ["g"], charge()).result(20) == "G"
+
+
+@pytest.mark.usefixtures("long_moment")
+def test_a_server_that_ends_waits_for_nobody(tmp_path: Path) -> None:
+    gate = Gate()
+    gate.open.set()
+    batcher = queue(tmp_path, gate)
+    batcher.submit(TEN, ["a", "b"], charge()).result(20)
+    batcher.submit(TEN, ["c"], charge())  # waits for a second text
+    began = time.monotonic()
+    batcher.close()
+    assert time.monotonic() - began < 10
 
 
 def test_too_many_waiting_texts_are_refused_and_the_others_answered(tmp_path: Path) -> None:

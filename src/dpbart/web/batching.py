@@ -1,11 +1,13 @@
 """One thread does the work of all requests: it takes what is waiting for the same model and budget as one batch.
 
-So many callers with one text each are as fast as one caller with many texts. The models are used by this thread only.
+So many callers with one text each are as fast as one caller with many texts. A batch of a few texts often takes as long
+as a full one, so callers who were just answered get a moment to come back. The models are used by this thread only.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -21,6 +23,7 @@ from dpbart.web.releases import Charge, Releases
 
 LOADED = 4  # rewriters that are kept in memory
 STOP_SECONDS = 20.0  # that the end of the server waits for a batch
+_MOMENT = 0.1  # of the time of the last batch: how long the next one may wait for callers to come back
 
 Load = Callable[[Settings], Rewriter]
 
@@ -35,6 +38,21 @@ class Work:
     answer: Future[Any] = field(default_factory=Future)  # a body if there is a charge, or else a Rewriting
 
 
+@dataclass(frozen=True)
+class _Last:
+    """The last batch.
+
+    Attributes:
+        settings: of its rewriter.
+        known: its texts, and those that waited for the same rewriter when it ended: so many may wait soon.
+        until: how long the next batch may wait for them, by the clock of `time.monotonic`.
+    """
+
+    settings: Settings
+    known: int
+    until: float
+
+
 class Batcher:
     """A queue, and the thread that empties it."""
 
@@ -44,6 +62,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._rewriters: OrderedDict[Settings, Rewriter] = OrderedDict()
         self._texts = 0  # that wait
+        self._last: _Last | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="dpbart-rewriter", daemon=True)
         self._thread.start()
@@ -96,6 +115,7 @@ class Batcher:
         with self._changed:
             while not self._waiting and not self._closed:
                 self._changed.wait()
+            self._gather()
             if self._closed:
                 return []
             first = self._waiting.popleft()
@@ -109,17 +129,38 @@ class Batcher:
             self._waiting, self._texts = left, self._texts - texts
             return taken
 
+    def _gather(self) -> None:
+        """Wait a moment for callers who were just answered, unless there is a batch of texts already."""
+        last = self._last
+        if last is None or not self._waiting or self._waiting[0].settings != last.settings:
+            return
+        wanted = min(last.known, last.settings.batch_size)
+        while not self._closed and self._number_of(last.settings) < wanted and time.monotonic() < last.until:
+            self._changed.wait(last.until - time.monotonic())
+
+    def _remember(self, batch: Sequence[Work], *, seconds: float) -> None:
+        """Before it is answered: whoever comes back must not count twice."""
+        settings = batch[0].settings
+        with self._changed:
+            known = sum(len(work.texts) for work in batch) + self._number_of(settings)
+        self._last = _Last(settings, known, time.monotonic() + _MOMENT * seconds)
+
+    def _number_of(self, settings: Settings) -> int:
+        """The texts that wait for one rewriter."""
+        return sum(len(work.texts) for work in self._waiting if work.settings == settings)
+
     def _rewrite(self, batch: Sequence[Work]) -> None:
         """Check, rewrite, record, release."""
         batch = [work for work in batch if self._is_paid(work)]
         if not batch:
             return
-        rewriter = self._rewriter(batch[0].settings)
+        rewriter, began = self._rewriter(batch[0].settings), time.monotonic()
         rewriting = rewriter.rewrite([text for work in batch for text in work.texts])
         new = iter(rewriting.texts)
         parts = [replace(rewriting, texts=tuple(islice(new, len(work.texts)))) for work in batch]
         charged = [(work.charge, part) for work, part in zip(batch, parts, strict=True) if work.charge is not None]
         outcomes = self._releases.record(charged)
+        self._remember(batch, seconds=time.monotonic() - began)
         for work, part in zip(batch, parts, strict=True):
             outcome = part if work.charge is None else outcomes[work.charge]
             if isinstance(outcome, DpbartError | Problem):
