@@ -32,7 +32,8 @@ test: $(TOOLS) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --ignore tests/web --ignore tests/page
+	$(BIN)/pytest tests/web tests/page # by themselves: they measure time, and a browser needs a core
 
 format: $(TOOLS)
 	$(BIN)/ruff format .
