@@ -183,7 +183,10 @@ def test_joined_columns_go_to_plain_text_and_into_the_documents_of_people(visits
             "this output holds one text of each row, got 2 text columns",
         ),
         ({"text_column": BOTH, "person_column": "who", "join_documents": True}, "makes one text of each person, got 2"),
-        ({"text_column": BOTH, "person_column": "b"}, "--person-column must not name the text or label column"),
+        (
+            {"text_column": BOTH, "person_column": "b"},
+            "--person-column must name another column than that of the texts or labels",
+        ),
         ({"text_column": BOTH, "label_column": "b", "labels": "drop"}, "must not be the text column, got 'b' for both"),
     ],
 )

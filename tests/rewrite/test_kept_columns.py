@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadParameter, BadTable
@@ -58,6 +60,41 @@ def test_a_key_that_only_some_rows_have_is_left_out(visits: Path, ending: str) -
     assert json.loads(Path(f"{out}.card.json").read_text())["other_columns"] == ["who"]
 
 
+@pytest.mark.parametrize("more", [{}, {"person_column": "who", "join_documents": True}])
+def test_an_index_of_pandas_that_is_not_named_is_left_out(tmp_path: Path, more: dict[str, object]) -> None:
+    frame = pd.DataFrame({"who": "p", "text": ["A text."] * 5})
+    frame.index = pd.RangeIndex(900, 905, name="SECRET")
+    frame.to_parquet(tmp_path / "in.parquet")
+    out = tmp_path / "out.parquet"
+    run(Request(tmp_path / "in.parquet", out, keep_columns=("text",), **more), fake_rewriter(marked))  # type: ignore[arg-type]
+    assert pq.read_schema(out).metadata is None
+    assert b"SECRET" not in out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"text": "A.", "meta": {"v1.2": 5}}, "meta.v1.2"),
+        ({"text": "A.", "a.b": {"c": 5}}, "a.b.c"),
+        ({"text": "A.", "a": {"b": 1}, "a.b": 2}, "a.b"),
+    ],
+)
+def test_a_name_that_could_mean_two_keys_is_refused(tmp_path: Path, row: object, named: str) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps(row) + "\n")
+    request = Request(tmp_path / "in.jsonl", tmp_path / "out.jsonl", keep_columns=(named,))
+    with pytest.raises(BadTable, match=f"column '{named}' is there twice, or is a key with a dot inside an object"):
+        run(request, fake_rewriter(marked))
+
+
+def test_a_folder_needs_the_names_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("A text.\n")
+    with pytest.raises(BadTable, match="need their names, and the column 'file' is left out"):
+        run(Request(tmp_path / "in", tmp_path / "out", keep_columns=("text",)), fake_rewriter(marked))
+    run(Request(tmp_path / "in", tmp_path / "out", keep_columns=("file",)), fake_rewriter(marked))
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["a.txt"]
+
+
 def test_a_row_may_lack_a_column_that_is_named(visits: Path) -> None:
     with visits.open("a") as file:
         file.write(json.dumps({"note": {"text": "Late."}}) + "\n")
@@ -97,17 +134,37 @@ def test_a_joined_document_can_leave_its_person_out(visits: Path, tmp_path: Path
         assert failed(out) == []
 
 
+def test_the_label_may_be_named_where_it_is_released(visits: Path) -> None:
+    request = Request(
+        visits,
+        visits.with_name("o.csv"),
+        person_column="who",
+        join_documents=True,
+        label_column="ward",
+        labels="public",
+        keep_columns=("ward",),
+    )
+    assert request.kept(("who", "text", "ward", "id")) == ("text", "ward")
+
+
 @pytest.mark.parametrize(
     ("more", "named", "words"),
     [
+        ({}, "note", "'note' holds the column 'note.text', so it cannot be kept as a whole"),
+        ({"target": Path("o.txt")}, "who", "an output of texts alone has no other columns"),
         ({"label_column": "ward", "labels": "drop"}, "ward", "--labels drop leaves the labels out"),
-        ({"person_column": "who", "join_documents": True}, "ward", "a joined document can keep that of its person"),
+        (
+            {"person_column": "who", "join_documents": True},
+            "ward",
+            "a joined document can keep only the column of its person",
+        ),
         ({"shuffle": True}, "who", "a shuffled output has no other columns"),
     ],
 )
 def test_what_cannot_be_released_is_refused(visits: Path, more: dict[str, object], named: str, words: str) -> None:
+    given = {"target": visits.with_name("o.csv"), "text_column": "note.text", "keep_columns": (named,), **more}
     with pytest.raises(BadParameter, match=words):
-        Request(visits, visits.with_name("o.csv"), text_column="note.text", keep_columns=(named,), **more)  # type: ignore[arg-type]
+        Request(visits, **given)  # type: ignore[arg-type]
 
 
 def test_a_misspelt_column_is_refused(visits: Path) -> None:

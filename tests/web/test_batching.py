@@ -91,6 +91,7 @@ def test_nobody_waits_for_callers_who_were_not_there(tmp_path: Path) -> None:
         assert batcher.submit(TEN, [text], charge()).result(20) == text.upper()
     assert batcher.submit(TEN, ["d"] * 40, charge()).result(20)  # more than a batch
     assert batcher.submit(TEN, ["e"] * 32, charge()).result(20)
+    assert batcher.submit(TEN, ["e"], charge()).result(20) == "E"  # the same caller, with less
     assert batcher.submit(Settings(epsilon=20.0), ["f"], charge()).result(20) == "F"  # for another model
     assert batcher.submit(TEN, ["g"], charge()).result(20) == "G"
 
@@ -98,10 +99,12 @@ def test_nobody_waits_for_callers_who_were_not_there(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("long_moment")
 def test_a_server_that_ends_waits_for_nobody(tmp_path: Path) -> None:
     gate = Gate()
-    gate.open.set()
     batcher = queue(tmp_path, gate)
-    batcher.submit(TEN, ["a", "b"], charge()).result(20)
-    batcher.submit(TEN, ["c"], charge())  # waits for a second text
+    first = batcher.submit(TEN, ["a"], charge())
+    gate.entered.wait(20)
+    batcher.submit(TEN, ["b"], charge())  # waits for the first caller
+    gate.open.set()
+    first.result(20)
     began = time.monotonic()
     batcher.close()
     assert time.monotonic() - began < 10

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 @click.option(
     "--keep-column",
     multiple=True,
-    help="Release this other column as it is, and leave out those that no option names. Repeatable. By default, all "
-    "other columns are released.",
+    help="Release this other column unchanged, and leave out every other one that is not named so. Texts and labels "
+    "follow their own options. Repeatable. By default, all other columns are released.",
 )
 @click.option("--label-column", help="Column with the labels; requires --labels.")
 @click.option(
@@ -146,7 +146,7 @@ def rewrite(
 
     IN and OUT must end in .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .txt. Text files may be compressed (.csv.gz,
     .bz2, .zst). IN may be a folder of .txt files. Use "-" for standard input or output, with one text per line unless
-    --format is given. Other columns stay as they are.
+    --format is given. Other columns stay as they are, unless --keep-column is given.
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 50 --labels public --label-column stars

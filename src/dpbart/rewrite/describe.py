@@ -160,5 +160,5 @@ def _other_columns(job: Job) -> list[str]:
     if request.texts_alone:
         return []
     named = [name for name in job.columns if name not in (*request.text_columns, request.label_column)]
-    further = job.table.format.further_keys and request.keeps_further_keys
+    further = job.table.format.further_keys and request.keeps_all
     return [*named, "any further keys of single rows"] if further else named

@@ -298,9 +298,9 @@ def plan(request: Request, described: Described) -> Job:
         request.target,
         like=table,
         columns=columns,
-        further=request.keeps_further_keys,
+        further=request.keeps_all,
         overwrite=replaceable,
-        bare=request.shuffle,
+        bare=not request.keeps_all,
     )
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
         visitors = [*visitors, one_label_per_person(people, labels.column)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 from dpbart.errors import BadParameter
@@ -86,13 +87,25 @@ class Request:
             raise BadParameter(f"pieces must be from 1 to {MOST_PIECES:,}, got {self.pieces}.")
 
     def _check_kept(self) -> None:
-        others = set(self.keep_columns or ()) - set(self.text_columns)
-        if self.shuffle and others:
-            raise BadParameter("a shuffled output has no other columns. Leave out --keep-column.")
-        if self.join_documents and not others <= {self.person_column}:
-            raise BadParameter("of other columns, a joined document can keep that of its person only. Name no other.")
-        if self.labels == "drop" and self.label_column in others:
+        kept = set(self.keep_columns or ())
+        if self.labels == "drop" and self.label_column in kept:
             raise BadParameter("--labels drop leaves the labels out. Do not name their column with --keep-column.")
+        others = kept - {*self.text_columns, self.label_column}
+        if others and (self.shuffle or self.texts_alone):
+            what = "a shuffled output" if self.shuffle else "an output of texts alone"
+            raise BadParameter(f"{what} has no other columns. Leave out --keep-column.")
+        if self.join_documents and not others <= {self.person_column}:
+            raise BadParameter(
+                "besides its text and label, a joined document can keep only the column of its person. Leave out the "
+                "other --keep-column."
+            )
+        named = (*self.text_columns, self.label_column, self.person_column, self.id_column, *kept)
+        for whole, inside in product(kept, (name for name in named if name is not None)):
+            if inside.startswith(f"{whole}."):
+                raise BadParameter(
+                    f"{whole!r} holds the column {inside!r}, so it cannot be kept as a whole. Name the keys to "
+                    f"keep, such as {inside}."
+                )
 
     def _check_dialect(self) -> None:
         if self.dialect.format is not None and STANDARD not in (self.source, self.target):
@@ -121,7 +134,7 @@ class Request:
             )
         if people is not None and people.column in (*self.text_columns, self.label_column):
             raise BadParameter(
-                f"{people.option} must not name the text or label column, because ids stay in the output."
+                f"{people.option} must name another column than that of the texts or labels, got {people.column!r}."
             )
         if self.person_budget is not None and not self.person_budget > 0:
             raise BadParameter(f"person budget must be greater than 0, got {self.person_budget}.")
@@ -147,8 +160,8 @@ class Request:
         return tuple(column for column in columns if column in released | others)
 
     @property
-    def keeps_further_keys(self) -> bool:
-        """Whether keys that only some rows have are in the output."""
+    def keeps_all(self) -> bool:
+        """Whether everything but texts and labels stays: also keys that row 1 lacks, and which columns are an index."""
         return self.keep_columns is None and not self.shuffle and not self.join_documents
 
     def texts_of_row(self, *, reads: int) -> Pieces:

@@ -45,6 +45,15 @@ def value_at(row: Row, column: str) -> object:
     return nested if literal is _MISSING else literal
 
 
+def has(row: Row, column: str) -> bool:
+    """Whether a row has a column, and only one of that name."""
+    try:
+        value_at(row, column)
+    except KeyError:
+        return False
+    return True
+
+
 def with_value(row: Row, column: str, value: object) -> dict[str, object]:
     """A row with another value in a column that it has.
 
@@ -90,7 +99,7 @@ def within(row: Row, columns: Iterable[str]) -> dict[str, object]:
     >>> within({"id": 1, "note": {"text": "a", "by": "b"}}, ["day", "note.text"])
     {'note': {'text': 'a'}}
     """
-    return only(row, [column for column in columns if _has(row, column)])
+    return only(row, [column for column in columns if has(row, column)])
 
 
 def flat(row: Row, columns: Collection[str], above: str = "") -> Iterator[tuple[str, object]]:
@@ -105,14 +114,6 @@ def flat(row: Row, columns: Collection[str], above: str = "") -> Iterator[tuple[
             yield from flat(value, columns, f"{column}.")
         else:
             yield column, value
-
-
-def _has(row: Row, column: str) -> bool:
-    try:
-        value_at(row, column)
-    except KeyError:
-        return False
-    return True
 
 
 def _with_nested(row: Row, keys: Sequence[str], value: object) -> dict[str, object]:

@@ -44,12 +44,12 @@ class _Last:
 
     Attributes:
         settings: of its rewriter.
-        known: its texts, and those that waited for the same rewriter when it ended: so many may wait soon.
+        callers: those whom it answered, and those who waited for the same rewriter when it ended. All may wait soon.
         until: how long the next batch may wait for them, by the clock of `time.monotonic`.
     """
 
     settings: Settings
-    known: int
+    callers: int
     until: float
 
 
@@ -134,20 +134,24 @@ class Batcher:
         last = self._last
         if last is None or not self._waiting or self._waiting[0].settings != last.settings:
             return
-        wanted = min(last.known, last.settings.batch_size)
-        while not self._closed and self._number_of(last.settings) < wanted and time.monotonic() < last.until:
+        while not self._closed and not self._is_enough(last) and time.monotonic() < last.until:
             self._changed.wait(last.until - time.monotonic())
 
-    def _remember(self, batch: Sequence[Work], *, seconds: float) -> None:
-        """Before it is answered: whoever comes back must not count twice."""
-        settings = batch[0].settings
-        with self._changed:
-            known = sum(len(work.texts) for work in batch) + self._number_of(settings)
-        self._last = _Last(settings, known, time.monotonic() + _MOMENT * seconds)
+    def _is_enough(self, last: _Last) -> bool:
+        """Whether everybody is back, or a batch is full."""
+        waiting = self._waiting_for(last.settings)
+        return len(waiting) >= last.callers or sum(len(work.texts) for work in waiting) >= last.settings.batch_size
 
-    def _number_of(self, settings: Settings) -> int:
-        """The texts that wait for one rewriter."""
-        return sum(len(work.texts) for work in self._waiting if work.settings == settings)
+    def _remember(self, batch: Sequence[Work], *, seconds: float) -> None:
+        """Before it is answered: whoever comes back must not count twice. One caller may have had many batches."""
+        settings, texts = batch[0].settings, sum(len(work.texts) for work in batch)
+        with self._changed:
+            callers = len(batch) + len(self._waiting_for(settings))
+        share = _MOMENT * min(1.0, settings.batch_size / texts)
+        self._last = _Last(settings, callers, time.monotonic() + share * seconds)
+
+    def _waiting_for(self, settings: Settings) -> list[Work]:
+        return [work for work in self._waiting if work.settings == settings]
 
     def _rewrite(self, batch: Sequence[Work]) -> None:
         """Check, rewrite, record, release."""

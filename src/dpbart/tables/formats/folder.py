@@ -35,7 +35,12 @@ class Folder(Format):
         return row_batches(rows, text_columns, size)
 
     def draft(self, source: Source) -> Draft:
-        if source.ending not in self.endings or FILE not in source.columns:
+        if source.ending in self.endings and FILE not in source.columns:
+            raise BadTable(
+                f"the files of a folder need their names, and the column {FILE!r} is left out. Name an output file with "
+                "an ending, such as .csv or .jsonl, or keep the column."
+            )
+        if source.ending not in self.endings:
             raise BadTable(
                 "only a folder of .txt files can be written as a folder. "
                 "Name an output file with an ending, such as .csv or .jsonl."

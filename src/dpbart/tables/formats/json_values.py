@@ -12,7 +12,7 @@ from dpbart.tables.faults import Fault
 from dpbart.tables.file import File
 from dpbart.tables.formats.format import Draft, Format, Sink, Source
 from dpbart.tables.formats.lines import numbered, row_batches
-from dpbart.tables.paths import Row, spread, value_at
+from dpbart.tables.paths import Row, has, spread, value_at
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -58,6 +58,15 @@ def _check_text(row: dict[str, object], text_column: str) -> None:
         raise Fault(f"column {text_column!r} must be a string or null, got {_NAMES[type(text)]}")
 
 
+def _columns(row: Row, named: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a row. One that is named must be there once: a key with a dot can look like a key in an object."""
+    columns = tuple(spread(row, named))
+    for column in named:
+        if column in columns and not has(row, column):
+            raise Fault(f"column {column!r} is there twice, or is a key with a dot inside an object. Rename the key")
+    return columns
+
+
 def encoded(row: Row) -> str:
     """A row as JSON. Half a surrogate pair and characters that an encoding lacks are escaped when it is written."""
     return json.dumps(row, ensure_ascii=False)
@@ -79,7 +88,7 @@ class OfObjects(Format):
         """The objects of a file, in order."""
 
     def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
-        return next((tuple(spread(row, named)) for row in numbered(file, self.rows(file))), None)
+        return next(numbered(file, (_columns(row, named) for row in self.rows(file))), None)
 
     def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
         rows = (checked(row, text_columns) for row in self.rows(file))
