@@ -19,6 +19,14 @@ from tests.page.conftest import Open, check_card
 SECRET = "My sister Ottilie had her gall bladder removed in Uppsala."
 HTML = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 
+NO_MODELS_YET = """
+    const real = window.fetch, told = new Promise((resolve) => { window.answerNow = resolve; });
+    window.fetch = async (path, more) => {
+        if (path === "/v1/models") await told;
+        return real(path, more);
+    };
+"""
+
 
 def facts_at(epsilon: float) -> Facts:
     return Settings("mini-code", epsilon).channel.facts
@@ -181,6 +189,21 @@ def test_a_budget_that_is_used_up_is_refused_in_words(visit: Open, address: str)
     page.get_by_role("tab", name="People").click()
     aaron = page.locator("#people").get_by_role("row", name="aaron")
     expect(aaron.locator("td")).to_have_text(["1", "4", "5", "1"])  # texts, spent, limit, left
+
+
+def test_nothing_can_be_sent_before_there_is_a_budget(visit: Open, address: str) -> None:
+    watched = visit(address)
+    page = watched.page
+    page.add_init_script(NO_MODELS_YET)
+    page.reload()
+    page.locator("#texts").fill("A text.")
+    page.keyboard.press("Control+Enter")
+    for name in ("Rewrite", "Rewrite the file"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    assert not [request for request in watched.requests if request.method == "POST"]
+    page.evaluate("window.answerNow()")
+    for name in ("Rewrite", "Rewrite the file"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_be_enabled()
 
 
 def test_an_empty_field_is_a_mistake_that_costs_nothing(visit: Open, address: str) -> None:

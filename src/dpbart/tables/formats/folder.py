@@ -37,8 +37,8 @@ class Folder(Format):
     def draft(self, source: Source) -> Draft:
         if source.ending in self.endings and FILE not in source.columns:
             raise BadTable(
-                f"the files of a folder need their names, and the column {FILE!r} is left out. Name an output file with "
-                "an ending, such as .csv or .jsonl, or keep the column."
+                f"the files of a folder need their names, and the column {FILE!r} is left out. Name an output file "
+                "with an ending, such as .csv or .jsonl, or keep the column."
             )
         if source.ending not in self.endings:
             raise BadTable(

@@ -19,6 +19,7 @@ function start() {
     countPeople(ledger);
     keepFor(limits);
     await startBudget();
+    byId("text-go").disabled = byId("file-go").disabled = false; // nothing can be sent before there is a budget
     await Promise.all([startExamples(), look()]);
   });
 }
