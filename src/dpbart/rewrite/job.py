@@ -295,12 +295,7 @@ def plan(request: Request, described: Described) -> Job:
     check_card_place(request, overwrite=replaceable)
     columns = shuffle.output_columns(request, table) if request.shuffle else request.kept(table.columns)
     writer, visitors = plan_writer(
-        request.target,
-        like=table,
-        columns=columns,
-        further=request.keeps_all,
-        overwrite=replaceable,
-        bare=not request.keeps_all,
+        request.target, like=table, columns=columns, overwrite=replaceable, bare=not request.keeps_all
     )
     if request.join_documents and people is not None and labels is not None and labels.policy != "drop":
         visitors = [*visitors, one_label_per_person(people, labels.column)]

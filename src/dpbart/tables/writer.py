@@ -52,13 +52,7 @@ def open_writer(
 
 
 def plan_writer(
-    path: Path | str,
-    *,
-    like: Table,
-    columns: Collection[str],
-    further: bool = True,
-    overwrite: bool = False,
-    bare: bool = False,
+    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False, bare: bool = False
 ) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
     """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
@@ -71,9 +65,9 @@ def plan_writer(
         path: A file, "-" for standard output, or a new folder if the input is a folder.
         like: The table that the batches come from.
         columns: The columns to write, including the first text column. They keep the order of the table.
-        further: Whether to write the keys too that a row has and the first row lacks, where the format allows them.
         overwrite: Whether an existing file may be replaced.
-        bare: Whether to leave out all metadata, also the index of a pandas frame.
+        bare: Whether to write nothing beyond these columns: no keys that the first row lacks, and no metadata, also not
+            the index of a pandas frame.
 
     Raises:
         BadParameter: If columns has a name that the table lacks, or lacks the text column.
@@ -92,11 +86,11 @@ def plan_writer(
             f"read only once. Write a {like.format.endings[0]} file, or save the input to a file first."
         )
     see = draft.see  # with empty texts: those of the input are never written
-    blank, all_keys = [""] * len(like.text_columns), further or not like.format.further_keys
+    blank, has_more = [""] * len(like.text_columns), bare and like.format.further_keys
 
     def release(batch: Batch) -> Batch:
         left = batch.without(dropped)
-        return left if all_keys else left.within(source.columns)
+        return left.within(source.columns) if has_more else left
 
     visitors = [] if see is None else [lambda batch: see(release(batch.with_texts(blank * len(batch))))]
     if draft.folder is not None:
