@@ -11,7 +11,7 @@ WORKDIR /src
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src ./src
 RUN python -m venv /opt/dpbart \
- && /opt/dpbart/bin/pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" --constraint constraints.txt ".[web,excel,sign]"
+ && /opt/dpbart/bin/pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" --constraint constraints.txt ".[bart,excel,sign,web]"
 
 # A second stage: otherwise the models are in the image twice, as source and installed.
 FROM python:3.11.13-slim-bookworm

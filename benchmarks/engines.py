@@ -19,11 +19,9 @@ from functools import partial
 import torch
 
 from dpbart import Rewriter, Rewriting
-from dpbart.rewrite.engines.engine import IN_FLIGHT, Answers, Engine, ended
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.rewrite.engines.engine import IN_FLIGHT, Answers, Engine, Inline, Processes, ended
 from dpbart.rewrite.engines.on_ray import OnRay
-from dpbart.rewrite.engines.processes import Processes
-from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.batch import Batch, DictRows
 
 ROWS, SIZE, WORKERS = 3000, 32, 2
 LEAST = 0.9  # share of local's rate
@@ -51,7 +49,7 @@ class Threads:
 
 def batches() -> Iterator[Batch]:
     for first in range(1, ROWS + 1, SIZE):
-        yield Rows(first, "text", [{"text": TEXT}] * min(SIZE, ROWS + 1 - first))
+        yield DictRows(first, "text", [{"text": TEXT}] * min(SIZE, ROWS + 1 - first))
 
 
 def rate(engine: Engine) -> float:

@@ -17,13 +17,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.rewrite.durable.folder import SavedTexts, folder_of
+from dpbart.rewrite.engines.engine import Inline
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.testing import described, fake_rewriter
 
 ROWS, PEOPLE, KILLS = 5000, 300, 20

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.options.rewriting import Request
+from dpbart.rewrite.engines.engine import Inline
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.testing import described, fake_rewriter
 
 SMALL, LARGE = 10_000, 1_000_000

@@ -17,10 +17,10 @@ from collections.abc import Awaitable
 from decimal import Decimal
 from pathlib import Path
 
-from dpbart.privacy.budget.composition import Release
-from dpbart.privacy.budget.ledger import Ledger, Run
-from dpbart.privacy.event import Event
-from dpbart.web.spending import Spenders
+from dpbart.ledger.ledger import Ledger, Run
+from dpbart.privacy.composition import Release
+from dpbart.privacy.guarantee import Event
+from dpbart.web.figures import Spenders
 
 MANY, PAGE = 1_000_000, 100
 MOST_SECONDS = 0.6  # of processor time, for any page but the first one

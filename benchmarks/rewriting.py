@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from dpbart import Rewriter
-from dpbart.models.latent import LatentModel
+from dpbart.models.families import LatentModel
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 from dpbart.privacy.sampling import SystemEntropy

@@ -26,12 +26,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
+from dpbart.options.settings import Settings
+from dpbart.rewrite.chosen import ChosenModel
+from dpbart.rewrite.engines.engine import Inline
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.rewrite.rewriter import Rewriter
-from dpbart.rewrite.settings import Settings
 
 CALLERS = 50
 DPBART = [sys.executable, "-m", "dpbart"]
@@ -42,7 +43,8 @@ class Server:
     """A server in a process of its own, which can be killed and started again under the same state."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self._command = [*DPBART, "serve", "--port", "0", "--state", str(folder / "state"), *options]
+        quiet = ["--log-level", "error"]  # nobody reads the pipe
+        self._command = [*DPBART, "serve", "--port", "0", "--state", str(folder / "state"), *quiet, *options]
         self.port = 0
         self.start()
 
@@ -92,11 +94,11 @@ def rate_of_callers(server: Server, epsilon: float, texts: int, first: int) -> f
 
 def rewrite_one_file(folder: Path, epsilon: float, texts: int) -> float:
     """Texts per second of one file, in this process, with the model loaded and warm: that takes no part of the time."""
-    source, settings = folder / "in.csv", Settings(epsilon=epsilon)
+    source, chosen = folder / "in.csv", ChosenModel(Settings(epsilon=epsilon))
     source.write_text("text\n" + "".join(f'"{TEXT.format(number)}"\n' for number in range(texts)))
-    rewriter = Rewriter.of(settings)
+    rewriter = Rewriter.of(chosen)
     rewriter.rewrite([TEXT.format(number) for number in range(CALLERS)])
-    job = plan(Request(source, folder / "out.csv", overwrite=True), settings.described)
+    job = plan(Request(source, folder / "out.csv", overwrite=True), chosen.described)
     began = time.monotonic()
     job.run(Inline(lambda: rewriter))
     return texts / (time.monotonic() - began)

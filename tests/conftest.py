@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
-from dpbart.prepare.adept import AdeptRecipe, TrainedAdept, count_words, new_adept, write_adept
+from dpbart.options.recipes import AdeptRecipe, PretrainRecipe
+from dpbart.prepare.adept import TrainedAdept, count_words, new_adept, write_adept
 from dpbart.prepare.corpus import CorpusFile, find_corpus
-from dpbart.prepare.pretrain import PretrainRecipe, new_bart, train_tokenizer, write_bundle
+from dpbart.prepare.pretrain import new_bart, train_tokenizer, write_bundle
 from tests.models.tiny_code import make_tiny_code
 
 # A busy machine is slow, not wrong.
@@ -46,7 +47,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, corpus: tuple[CorpusFile, ...
     """An untrained BART of 32 columns and 12 positions, as a complete bundle."""
     folder = tmp_path_factory.mktemp("tiny")
     tokenizer = folder / "made-tokenizer.json"
-    train_tokenizer(corpus, TINY).save(str(tokenizer))
+    train_tokenizer(corpus, vocabulary=TINY.vocabulary).save(str(tokenizer))
     model = new_bart(TINY, Tokens.load(tokenizer, length=TINY.length))
     bundle = write_bundle(model, tokenizer, corpus, TINY, folder / "tiny")
     return bundle.record(figures={}, clip=0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpbart import Rewriter
 from dpbart.channels.columns import ColumnsChannel
-from dpbart.models.latent import LatentModel
+from dpbart.models.families import LatentModel
 
 
 def model_of(rewriter: Rewriter) -> LatentModel:

@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dpbart import DEFAULT_MODEL
+from dpbart.models.bundle import Bundle
+from dpbart.models.families import family_of
+
+MODEL = Bundle.find(DEFAULT_MODEL)
 DEMO = Path(__file__).parent.parent / "examples" / "demo.py"
 
 
@@ -16,29 +21,32 @@ def test_the_demo_shows_originals_rewrites_and_the_card(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "PRIVACY CARD" in done.stdout
     assert "original" in done.stdout
-    cards = sorted((tmp_path / "demo").glob("*.card.json"))
-    assert len(cards) == 4
-    assert sorted(json.loads(card.read_text())["private"] for card in cards) == [False, True, True, True]
+    cards = {card.name: json.loads(card.read_text()) for card in (tmp_path / "demo").glob("*.card.json")}
+    assert {name: card["guarantee"]["epsilon"] for name, card in cards.items()} == {
+        f"rewritten-{epsilon}.csv.card.json": epsilon for epsilon in (4, 10, 20, 50)
+    }
+    assert all(card["private"] for card in cards.values())
     originals = texts_of(tmp_path / "demo" / "texts.csv")
-    unchanged = {}
-    for card in cards:
-        rewritten = texts_of(card.with_name(card.name.removesuffix(".card.json")))
-        assert len(rewritten) == 30
-        unchanged[card.name] = sum(old == new for old, new in zip(originals, rewritten, strict=True))
-    assert unchanged["rewritten-none.csv.card.json"] >= 20  # the model can copy
-    assert unchanged["rewritten-10.csv.card.json"] == 0  # 10 bits do not carry a text
+    assert (len(originals), max(len(text.split()) for text in originals) > 100) == (30, True)  # one is a long letter
+    written = {epsilon: texts_of(tmp_path / "demo" / f"rewritten-{epsilon}.csv") for epsilon in (4, 10, 20, 50)}
+    assert {len(texts) for texts in written.values()} == {30}
+    assert not set(originals) & {*written[4], *written[10]}  # 10 bits do not carry a text
+    # With --areas health, only its sentences come out, and the printed card says so.
+    assert cards["rewritten-4.csv.card.json"]["model"]["areas"] == ["health"]
+    assert "Only sentences of this area can come out: health" in done.stdout
+    assert set(written[4]) <= {line.sentence for line in family_of(MODEL).book(MODEL) if line.area == "health"}
 
 
 def planned(target: str) -> str:
     """What make would run in a fresh copy."""
-    command = ["make", "--dry-run", "--always-make", target]
+    command = ["make", "--no-print-directory", "--dry-run", "--always-make", target]
     return subprocess.run(command, cwd=DEMO.parent.parent, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_demo_installs_what_users_need_and_the_tests_the_rest() -> None:
+def test_the_demo_installs_the_core_and_the_tests_the_rest() -> None:
     assert "--editable .\n" in planned("demo")
-    assert "[dev]" not in planned("demo")
-    assert "--editable '.[dev]'" in planned("test")
+    assert "[" not in planned("demo")
+    assert "--editable '.[all,dev]'" in planned("test")
 
 
 def texts_of(file: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import dpbart
 from benchmarks.mutants.__main__ import explained
 from benchmarks.mutants.breaks import breaks
-from benchmarks.mutants.rooms import SLOW, guards, sources
+from benchmarks.mutants.rooms import GUARDS, SLOW, guards, sources
 
 REPOSITORY = Path(__file__).parent.parent
 SOURCE = '''"""Words."""
@@ -44,12 +45,20 @@ def test_each_break_changes_one_thing_and_no_words(tmp_path: Path) -> None:
     assert {(each.file, each.place) for each in found} == {("x.py", "share")}
 
 
-def test_every_file_of_the_three_rooms_has_tests_that_guard_it() -> None:
+def test_every_file_that_is_broken_has_tests_that_guard_it() -> None:
     files = sources(Path(dpbart.__file__).parent)
     assert {"privacy/sampling.py", "channels/columns.py", "rewrite/durable/commit.py"} <= set(files)
     for file in files:
         assert len(guards(REPOSITORY, file)) > 1, file
     assert sources(Path(dpbart.__file__).parent, under=["channels/co"]) == ["channels/code.py", "channels/columns.py"]
+
+
+def test_every_entry_of_the_table_names_code_and_tests_that_exist() -> None:
+    files = sources(Path(dpbart.__file__).parent)
+    for name, tests in GUARDS.items():
+        assert any(file.startswith(name) for file in files), name
+        for pattern in tests:
+            assert list((REPOSITORY / "tests").glob(f"{pattern}.py")), pattern
 
 
 def test_every_test_that_is_left_out_exists() -> None:
@@ -93,7 +102,11 @@ def test_a_mutant_survives_only_if_no_test_fails(tmp_path: Path) -> None:
     ]
 
 
-def test_the_page_explains_mutants_of_files_that_exist() -> None:
+def test_the_page_explains_mutants_of_code_that_exists() -> None:
     assert len(explained()) > 5
     for change in explained():
-        assert (Path(dpbart.__file__).parent / change.split(" · ")[0]).is_file(), change
+        file, place, code = change.split(" · ", 2)
+        source = (Path(dpbart.__file__).parent / file).read_text(encoding="utf-8")
+        held = " ".join(ast.unparse(ast.parse(source)).split())
+        assert place == "module" or place.rpartition(".")[2] in held, change
+        assert code.partition(" → ")[0].strip(".") in held, change

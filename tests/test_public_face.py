@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpbart
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.rewrite.engines.engine import Inline
 from dpbart.rewrite.job import plan
 from dpbart.testing import described, fake_rewriter
 
@@ -48,7 +48,7 @@ def test_a_fake_has_the_guarantee_the_card_and_the_ledger_of_a_real_one(tmp_path
         tmp_path / "in.csv", tmp_path / "out.csv", person_column="who", ledger=tmp_path / "budgets.db"
     )
     card = plan(request, described(rewriter)).run(Inline(lambda: rewriter))
-    assert (tmp_path / "out.csv").read_text() == "who,text\nanna,A\nben,B\nanna,C\n"
+    assert (tmp_path / "out.csv").read_text() == "text\nA\nB\nC\n"
     assert (card.guarantee, card.model.name) == (dpbart.Guarantee(3, 1e-6), "fake")
     spent = dpbart.Ledger(tmp_path / "budgets.db").spent("anna")
     assert spent is not None

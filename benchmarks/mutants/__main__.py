@@ -1,6 +1,6 @@
 """Break the code on purpose, one small change at a time, and see whether a test notices.
 
-    make mutants                                        every mutant of privacy/, channels/, rewrite/durable/ and web/
+    make mutants                                        every mutant of the rooms in rooms.py
     make mutants ARGS='--sample 150 --seed 1'           some of them, chosen at random
     make mutants ARGS='--under privacy/sampling.py'     those of one file or folder
 
@@ -78,7 +78,7 @@ def explained() -> set[str]:
 @click.command(help=__doc__)
 @click.option("--sample", type=int, help="Test so many mutants, chosen at random")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice")
-@click.option("--under", multiple=True, help="Only files whose path begins like this, such as privacy/budget")
+@click.option("--under", multiple=True, help="Only files whose path begins like this, such as privacy/mechanisms")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Mutants tested at once")
 @click.option("--results", type=click.Path(path_type=Path), default=Path(".mutants.jsonl"), show_default=True)
 def main(sample: int | None, seed: int, under: tuple[str, ...], workers: int, results: Path) -> None:

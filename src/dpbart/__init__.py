@@ -18,29 +18,27 @@ from dpbart.errors import (
     NotPrepared,
     NotResumable,
 )
-
-__version__ = "0.1.0"
-DEFAULT_MODEL = "mini-code"
+from dpbart.version import DEFAULT_MODEL, __version__
 
 if TYPE_CHECKING:
-    from dpbart.privacy.budget.ledger import Ledger
-    from dpbart.privacy.card.card import Card
+    from dpbart.card.card import Card
+    from dpbart.ledger.ledger import Ledger
+    from dpbart.options.rewriting import Request
+    from dpbart.options.settings import Settings
     from dpbart.privacy.guarantee import Guarantee
     from dpbart.rewrite.frames import batch_function, rewrite_frame
     from dpbart.rewrite.job import rewrite_file
-    from dpbart.rewrite.request import Request
     from dpbart.rewrite.rewriter import Rewriter, Rewriting
-    from dpbart.rewrite.settings import Settings
 
 # numpy, pyarrow and torch are slow to import: `dpbart --help` and `import dpbart` must not wait for them.
 _LOADED_WHEN_USED = {
-    "Card": "dpbart.privacy.card.card",
+    "Card": "dpbart.card.card",
     "Guarantee": "dpbart.privacy.guarantee",
-    "Ledger": "dpbart.privacy.budget.ledger",
-    "Request": "dpbart.rewrite.request",
+    "Ledger": "dpbart.ledger.ledger",
+    "Request": "dpbart.options.rewriting",
     "Rewriter": "dpbart.rewrite.rewriter",
     "Rewriting": "dpbart.rewrite.rewriter",
-    "Settings": "dpbart.rewrite.settings",
+    "Settings": "dpbart.options.settings",
     "batch_function": "dpbart.rewrite.frames",
     "rewrite_file": "dpbart.rewrite.job",
     "rewrite_frame": "dpbart.rewrite.frames",

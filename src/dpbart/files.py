@@ -34,10 +34,10 @@ def digest_of(file: Path, digest: Digest | None = None) -> str:
     That of a folder covers the name, the size and the content of each of its files, in the order of their names.
     """
     digest = hashlib.sha256() if digest is None else digest
-    for each in visible_files(file) if file.is_dir() else [file]:
-        if each is not file:
-            digest.update(b"%s\0%d\0" % (os.fsencode(each.name), each.stat().st_size))
-        with each.open("rb") as handle:
+    for part in visible_files(file) if file.is_dir() else [file]:
+        if part is not file:
+            digest.update(b"%s\0%d\0" % (os.fsencode(part.name), part.stat().st_size))
+        with part.open("rb") as handle:
             while block := handle.read(_BLOCK):
                 digest.update(block)
     return digest.hexdigest()
@@ -45,7 +45,7 @@ def digest_of(file: Path, digest: Digest | None = None) -> str:
 
 def visible_files(folder: Path) -> list[Path]:
     """The files in a folder that are not hidden, in the order of their names."""
-    return sorted(each for each in folder.iterdir() if not each.name.startswith(".") and each.is_file())
+    return sorted(file for file in folder.iterdir() if not file.name.startswith(".") and file.is_file())
 
 
 @contextmanager
@@ -53,12 +53,9 @@ def whole_or_nothing(path: Path, *, mode: int = USUAL) -> Iterator[Path]:
     """Write to a hidden file next to `path`. It is renamed if the block succeeds, and deleted if it fails.
 
     So a file at `path` is always complete, even after a power cut. A link stays a link, and leads to the new file.
-
-    Raises:
-        BadTable: The file cannot be written.
     """
     target, partial = partial_of(path)
-    with _one_line(path):
+    with one_line_errors(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.close(create(partial, mode=mode, replacing=target))
         try:
@@ -75,7 +72,7 @@ def write_whole(path: Path, content: str, *, mode: int = USUAL) -> None:
 
 
 def write_together(contents: Mapping[Path, str], *, ready: Callable[[], None]) -> None:
-    """Write several text files. `ready` is called when all of them are on disk, and before the first is renamed.
+    """Write several text files. `ready` is called once all of them are on disk, before the first gets its name.
 
     A link under one of the names is replaced, not followed: the program chose the name, not the user.
 
@@ -85,7 +82,7 @@ def write_together(contents: Mapping[Path, str], *, ready: Callable[[], None]) -
     hidden: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
-            with _one_line(path):
+            with one_line_errors(path):
                 hidden[path] = _hidden(path)
                 with open(create(hidden[path], replacing=path), "w", encoding="utf-8") as handle:
                     handle.write(content)
@@ -93,7 +90,7 @@ def write_together(contents: Mapping[Path, str], *, ready: Callable[[], None]) -
                     os.fsync(handle.fileno())
         ready()
         for path, partial in hidden.items():
-            with _one_line(path):
+            with one_line_errors(path):
                 put_in_place(partial, path)
     finally:
         for partial in hidden.values():
@@ -104,10 +101,7 @@ def write_together(contents: Mapping[Path, str], *, ready: Callable[[], None]) -
 def create(file: Path, *, mode: int = USUAL, replacing: Path | None = None) -> int:
     """Create a new file and return its handle. A file or link that has the name already is never opened.
 
-    Args:
-        file: the new file.
-        mode: its permissions, as far as the umask allows them.
-        replacing: a file that it will replace, if it exists; its permissions are kept.
+    Its permissions are `mode`, as far as the umask allows, or those of an existing file that it is `replacing`.
     """
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     if replacing is not None and replacing.is_file() and not replacing.is_symlink():
@@ -126,7 +120,7 @@ def _hidden(target: Path) -> Path:
 
 
 def partials_of(target: Path) -> list[Path]:
-    """The hidden files that a killed process has left next to a file. Those of other files are not among them."""
+    """The hidden files that killed processes have left next to this file, and not those of other files."""
     return list(target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.partial"))
 
 
@@ -152,8 +146,8 @@ def put_folder_in_place(partial: Path, target: Path) -> None:
 def remove(path: Path) -> None:
     """Delete what a path or link leads to, if there is anything, so that it stays deleted after a power cut."""
     target, hidden = partial_of(path)
-    with _one_line(path), suppress(FileNotFoundError):
-        os.replace(target, hidden)  # at once, also if it is a folder with many files
+    with one_line_errors(path), suppress(FileNotFoundError):
+        os.replace(target, hidden)  # one step, even for a folder with many files
         sync_folder(target.parent)
         delete(hidden)
 
@@ -181,8 +175,9 @@ def reason(error: OSError) -> str:
 
 
 @contextmanager
-def _one_line(path: Path) -> Iterator[None]:
+def one_line_errors(path: Path, *, then: str = "") -> Iterator[None]:
+    """Report in one line that a path cannot be written. `then` is a sentence about what that means."""
     try:
         yield
     except OSError as error:
-        raise BadTable(f"{str(path)!r} cannot be written: {reason(error)}.") from None
+        raise BadTable(f"{str(path)!r} cannot be written: {reason(error)}.{then and ' '}{then}") from None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES = 30.0
+_is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
 _shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None)  # a terminal has room for one
 
 
@@ -28,7 +29,8 @@ class Bar:
     total: int | None
     unit: str
     shown: Progress | None
-    line: TaskID | None = None  # its own among the lines shown
+    line: TaskID | None = None  # of this bar in `shown`
+    is_hidden: bool = False
     start: int = 0  # work done by an earlier, interrupted run
     done: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -36,6 +38,8 @@ class Bar:
 
     def advance(self, amount: int, note: str = "") -> None:
         self.done += amount
+        if self.is_hidden:
+            return
         now = time.monotonic()
         rate = (self.done - self.start) / max(now - self.began, 1e-9)
         if self.shown is not None and self.line is not None:
@@ -51,9 +55,22 @@ class Bar:
 
 
 @contextmanager
+def hidden_progress() -> Iterator[None]:
+    """Show no progress inside: a server has its own log, in which no file is counted."""
+    before = _is_hidden.set(True)
+    try:
+        yield
+    finally:
+        _is_hidden.reset(before)
+
+
+@contextmanager
 def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
-    """A bar over `total` pieces of work (None when their number is not known). Inside another bar, a second line."""
-    # Slow to import: a mistake in a command is answered before.
+    """A bar over `total` pieces of work (None if unknown). Inside another bar, it is a second line."""
+    if _is_hidden.get():
+        yield Bar(title, total, unit, shown=None, is_hidden=True, start=start, done=start)
+        return
+    # Imported here because it is slow: a mistake in a command is reported sooner.
     from rich import progress as bars
     from rich.console import Console
 

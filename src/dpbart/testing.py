@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpbart.card.record import ModelLine
 from dpbart.channels.columns import Columns, ColumnsChannel, Floats
-from dpbart.privacy.card.card import ModelLine
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Noised, make_noise
-from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+from dpbart.rewrite.chosen import Described, entropy_of
 from dpbart.rewrite.rewriter import Rewriter
-from dpbart.rewrite.settings import Described
 
 Write = Callable[[Sequence[str]], Sequence[str]]
 LINE = ModelLine(
@@ -33,18 +32,14 @@ LINE = ModelLine(
 
 def rewritten(texts: Sequence[str]) -> list[str]:
     """Returns the word "rewritten" for every text."""
-    return ["rewritten" for _ in texts]
+    return ["rewritten"] * len(texts)
 
 
 @dataclass
 class FakeModel:
-    """Writes what `write` returns. It remembers the private texts, so never use it on real data.
+    """Writes what `write` returns. It remembers the private texts, so never use it on real data."""
 
-    Attributes:
-        write: returns new texts for old ones.
-    """
-
-    write: Write = rewritten
+    write: Write = rewritten  # returns new texts for old ones
     line: ModelLine = LINE
     recipe: str = f"model:{LINE.identity}"
     _texts: list[str] = field(default_factory=list)
@@ -72,12 +67,9 @@ def fake_rewriter(
 ) -> Rewriter:
     """A rewriter with a fake model. Guarantee, recipe, card and ledger work as with a real one."""
     channel = ColumnsChannel(Columns.all(1), ByValue(1.0), make_noise(mechanism, epsilon=epsilon, delta=delta), 1)
-    entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
-    return Rewriter(FakeModel(write), channel, batch_size, entropy)
+    return Rewriter(FakeModel(write), channel, batch_size, entropy_of(replay_seed))
 
 
 def described(rewriter: Rewriter) -> Described:
     """The description of a loaded rewriter, as `dpbart.rewrite.job.plan` needs it."""
-    seed = rewriter.entropy.number if isinstance(rewriter.entropy, ReplaySeed) else None
-    line, delta = rewriter.model.line, rewriter.facts.guarantee.delta or 1e-5
-    return Described(rewriter.facts, line, "0" * 12, line.length, rewriter.batch_size, delta, seed)
+    return rewriter.described

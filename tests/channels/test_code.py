@@ -9,69 +9,124 @@ from dpbart.errors import BadParameter
 from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.sampling import SystemEntropy
 
-TABLE = CodeTable(((0.5, 1, 1), (4.0, 6, 5), (700.0, 1000, 8)), book_bits=3)
+ROWS = ((0.5, 1, 1, 4), (4.0, 6, 1, 2), (15.0, 14, 2, 2), (20.0, 25, 2, 1), (700.0, 1000, 8, 1))
+TABLE = CodeTable(ROWS, worded_from=24)
+SENTENCES = 512
 
 
-@pytest.mark.parametrize(("bits", "gist_bits"), [(1, 0), (1, 1), (1024, 0), (1024, 1024), (8, 3)])
-def test_a_code_has_from_1_to_1024_bits(bits: int, gist_bits: int) -> None:
-    assert CodeSize(bits, gist_bits).wording_bits == bits - gist_bits
-
-
-@pytest.mark.parametrize(("bits", "gist_bits"), [(0, 0), (1025, 0), (8, 9), (8, -1)])
-def test_other_sizes_are_refused(bits: int, gist_bits: int) -> None:
-    with pytest.raises(BadParameter, match=f"from 1 to 1024 bits, the gist's among them, got {bits} and {gist_bits}"):
-        CodeSize(bits, gist_bits)
+def channel_of(mechanism: str, epsilon: float | None, *, book_only: bool = False) -> CodeChannel:
+    return make_channel(TABLE, mechanism, epsilon=epsilon, sentences=SENTENCES, book_only=book_only, model="mine")
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "bits", "gist_bits"),
-    [(0.01, 1, 1), (0.5, 1, 1), (3.999, 1, 1), (4.0, 6, 5), (699.0, 6, 5), (700.0, 1000, 8), (1e5, 1000, 8)],
+    "size",
+    [CodeSize(1, 1, 1), CodeSize(1024, 1, 1, worded=True), CodeSize(24, 2, 12, 3), CodeSize(25, 2, 12, worded=True)],
 )
-def test_a_budget_has_the_size_of_the_row_below_it(epsilon: float, bits: int, gist_bits: int) -> None:
-    near = 4 if bits == gist_bits else 1  # 8 texts of the book, in sets of 4 that share one bit
-    assert TABLE.size(epsilon) == CodeSize(bits, gist_bits, near)
-    channel = make_channel(TABLE, "response", epsilon=epsilon)
-    assert channel == CodeChannel(CodeSize(bits, gist_bits, near), Response(epsilon, 2**bits, near))
+def test_a_code_holds_its_places(size: CodeSize) -> None:
+    assert size.wording_bits == (size.bits - 1 if size.worded else 0)
+    assert size.values == size.near << size.place_bits
+    assert size.sentences == size.values - (size.near if size.places > 1 else 0)
+
+
+@pytest.mark.parametrize(
+    ("bits", "places", "place_bits", "near", "worded"),
+    [
+        (0, 1, 0, 1, False),
+        (1025, 1, 1, 1, True),
+        (8, 1, 9, 1, False),
+        (9, 2, 4, 1, False),  # a bit is left over
+        (8, 2, 4, 1, True),  # none is left for the form
+        (9, 2, 4, 2, True),  # a wording is one value
+        (8, 0, 8, 1, False),
+        (8, 2, 4, 0, False),
+    ],
+)
+def test_other_sizes_are_refused(bits: int, places: int, place_bits: int, near: int, worded: bool) -> None:
+    with pytest.raises(BadParameter, match="from 1 to 1024 bits that hold its places"):
+        CodeSize(bits, places, place_bits, near, worded)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "size"),
+    [
+        (0.01, CodeSize(1, 1, 1, 4)),
+        (3.999, CodeSize(1, 1, 1, 4)),
+        (4.0, CodeSize(6, 1, 6, 2)),
+        (15.0, CodeSize(14, 2, 7, 2)),
+        (20.0, CodeSize(25, 2, 9, worded=True)),  # 9 bits name all 512 sentences but one, and silence
+        (700.0, CodeSize(1000, 8, 9, worded=True)),
+    ],
+)
+def test_a_budget_has_the_size_of_the_row_below_it(epsilon: float, size: CodeSize) -> None:
+    assert TABLE.size(epsilon, sentences=SENTENCES) == size
+    channel = channel_of("response", epsilon)
+    places = 1 if size.worded else size.places
+    assert channel == CodeChannel(size, Response(epsilon, 2**size.bits, size.near, places))
     assert channel.facts.guarantee.epsilon == epsilon
-    of_the_book = "|near:4" if near > 1 else ""
-    assert channel.facts.recipe.endswith(f"|bits:{bits}{of_the_book}|gist:{gist_bits}")
+    assert channel.facts.recipe.endswith("|form:wording" if size.worded else "|form:book")
 
 
-@pytest.mark.parametrize("rows", [(), ((4.0, 6, 5), (0.5, 1, 1)), ((4.0, 6, 5), (4.0, 6, 5))])
-def test_a_table_that_is_empty_or_out_of_order_is_refused(rows: tuple[tuple[float, int, int], ...]) -> None:
-    with pytest.raises(BadParameter, match="must have rows, their epsilons ascending"):
-        CodeTable(rows, book_bits=8)
+def test_fewer_sentences_need_fewer_bits() -> None:
+    assert TABLE.size(4.0, sentences=33) == CodeSize(5, 1, 5, 1)
+    assert TABLE.size(4.0, sentences=127) == CodeSize(6, 1, 6, 1)
+    assert TABLE.size(4.0, sentences=128) == CodeSize(6, 1, 6, 2)
+    assert TABLE.size(15.0, sentences=31) == CodeSize(10, 2, 5, 1)  # 31 sentences and silence
+    with pytest.raises(BadParameter, match="at least two sentences that can come out, got 1"):
+        TABLE.size(4.0, sentences=1)
 
 
-def test_only_the_epsilons_of_a_table_must_ascend() -> None:
-    table = CodeTable(((1.0, 9, 4), (2.0, 9, 3), (3.0, 5, 2)), book_bits=8)
-    assert [table.size(epsilon) for epsilon in (1.0, 2.0, 3.0)] == [CodeSize(9, 4), CodeSize(9, 3), CodeSize(5, 2)]
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 15.0, 20.0, 700.0])
+def test_no_code_names_more_sentences_than_there_are(epsilon: float) -> None:
+    for sentences in range(2, 300):
+        for book_only in (False, True):
+            size = TABLE.size(epsilon, sentences=sentences, book_only=book_only)
+            assert size.sentences <= sentences
+            assert size.worded is (size.bits >= 24 and not book_only and epsilon >= 20)
 
 
-def test_a_code_without_wording_fits_into_the_book() -> None:
-    assert CodeTable(((1.0, 8, 8),), book_bits=8).largest == CodeSize(8, 8, 1)
-    with pytest.raises(BadParameter, match="at most the 7 bits of the book"):
-        CodeTable(((1.0, 8, 8),), book_bits=7)
+def test_with_the_book_alone_no_code_is_wording() -> None:
+    assert TABLE.size(20.0, sentences=SENTENCES, book_only=True) == CodeSize(18, 2, 9, 1)
+    assert channel_of("response", 20.0, book_only=True).mechanism == Response(20.0, 1 << 18, 1, 2)
+
+
+def test_a_budget_that_the_model_cannot_use_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        BadParameter, match="at most 700 for 'mine', got 701: its longest code has 1000 bits, and the rest"
+    ):
+        channel_of("response", 701.0)
+
+
+@pytest.mark.parametrize("rows", [(), (ROWS[1], ROWS[0]), (ROWS[1], ROWS[1])])
+def test_a_table_that_is_empty_or_out_of_order_is_refused(rows: tuple[tuple[float, int, int, int], ...]) -> None:
+    with pytest.raises(BadParameter, match="must have rows with ascending epsilons"):
+        CodeTable(rows, worded_from=None)
 
 
 def test_without_randomness_the_largest_codes_are_sent_as_they_are() -> None:
-    channel = make_channel(TABLE, "none", epsilon=None)
+    channel = channel_of("none", None)
     codes = [0, 5, 2**1000 - 1]
     sent = channel.send([[code] for code in codes], SystemEntropy())
-    assert (channel, list(sent.values)) == (CodeChannel(TABLE.largest, NonPrivate()), codes)
+    largest = TABLE.largest(sentences=SENTENCES)
+    assert (channel, list(sent.values)) == (CodeChannel(largest, NonPrivate()), codes)
     assert sent.facts == channel.facts
-    assert sent.facts.recipe == "mech:none|eps:inf|delta:0|bits:1000|gist:8|NOT PRIVATE"
+    assert sent.facts.recipe == "mech:none|eps:inf|delta:0|bits:1000|form:wording|NOT PRIVATE"
+
+
+def test_without_randomness_the_nearest_sentence_of_each_place_is_sent() -> None:
+    size = CodeSize(14, 2, 7, 2)
+    sent = CodeChannel(size, NonPrivate()).send([[3, 9, 255, 7]], SystemEntropy())
+    assert sent.values == (3 * 256 + 255,)
 
 
 def test_a_channel_gives_a_code_for_each_code_with_its_facts() -> None:
-    channel = make_channel(TABLE, "response", epsilon=4.0)
-    sent = channel.send([[1], [2], [63], []], SystemEntropy())
+    channel = channel_of("response", 4.0)
+    sent = channel.send([[1, 2], [2, 0], [127, 126], []], SystemEntropy())
     assert len(sent.values) == 4
-    assert all(0 <= code < 2**6 for code in sent.values)
+    assert all(0 <= code < 2**7 for code in sent.values)
     assert sent.facts == channel.facts
 
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 1.0), ("response", None)])
 def test_a_mechanism_that_is_not_for_codes_is_refused(mechanism: str, epsilon: float | None) -> None:
     with pytest.raises(BadParameter, match=f"a code needs the mechanism 'response' or 'none', got '{mechanism}'"):
-        make_channel(TABLE, mechanism, epsilon=epsilon)
+        channel_of(mechanism, epsilon)

@@ -8,7 +8,7 @@ import torch
 
 from dpbart.channels.columns import Columns, ColumnsChannel
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.imported.checkpoint import read_pruned_columns
+from dpbart.models.imported import read_pruned_columns
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy

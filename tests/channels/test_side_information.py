@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbart.channels.columns import Columns, ColumnsChannel
-from dpbart.channels.side_information import EDGES, TOKENS, SideInformation, budget_token, row_places
+from dpbart.channels.columns import EDGES, TOKENS, Columns, ColumnsChannel, SideInformation, budget_token, row_places
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy

@@ -6,17 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from dpbart.cli import cli
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
+from tests.command_line import run
 
 SECRET = "zebra crossing in Wuppertal"
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ def notes(tmp_path: Path) -> Path:
 def rewrite(tiny: Bundle, notes: Path, out: str, *args: object) -> Result:
     model = ("--model", tiny.folder, "--beams", 1, "--batch-size", 2)
     budget = [] if {"-e", "--epsilon"} & set(args) else ["-e", 500]
-    budget += [] if "--delta" in args else ["--delta", 1e-6]
+    budget += [] if {"--delta", "--mechanism"} & set(args) else ["--delta", 1e-6]
     return run("rewrite", notes, notes.with_name(out), *budget, *model, *args)
 
 

@@ -12,14 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
-
-
-def run(*args: object, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args], input=stdin)
+from tests.command_line import run, succeed
 
 
 @pytest.fixture
@@ -39,8 +34,8 @@ def test_noise_prints_the_golden_figures(columns: int, sensitivity: float, scale
     )
     held = json.loads(done.stdout)
     assert done.exit_code == 0
-    assert held["sensitivity_l2"] == pytest.approx(sensitivity, abs=1e-6)
-    assert held["scale"] == pytest.approx(scale, rel=1e-8)
+    assert held["figures"]["sensitivity_l2"] == pytest.approx(sensitivity, abs=1e-6)
+    assert held["figures"]["scale"] == pytest.approx(scale, rel=1e-8)
     assert held["bits"] == pytest.approx(138.1, abs=0.1)
 
 
@@ -48,40 +43,56 @@ def test_noise_reads_in_words() -> None:
     done = run("noise", "-e", 10, "--columns", 182)
     assert done.stdout.splitlines() == [
         "Guarantee    (epsilon 10, delta 1e-05) for one text",
-        "Promise      limited. A reader who suspects one of a few texts can usually tell which it was.",
+        "Promise      limited. A reader who suspects one of a few texts can usually tell which it was, but",
+        "             hardly one of a million.",
         "Clip         value:0.1, 3,640 entries per text",
         "Sensitivity  L2 12.0665, L1 728",
         "Noise scale  standard deviation 6.0319 on every entry, 60.3 times the bound",
         "Channel      at most 0.7217 bits of a text get through",
-        "In words     An attacker who knows that a text is one of two, equally likely, picks the right one at",
-        "             most 84.1% of the time (50% is chance); one of a million, at most 2.1% of the time.",
+        "In words     An attacker picks the right one of two equally likely texts at most 84.2% of the time",
+        "             (50% is chance), and the right one of a million at most 2.16% of the time.",
     ]
 
 
 def test_noise_takes_a_model_without_loading_it(tiny: Bundle, tiny_code: Bundle) -> None:
     held = json.loads(run("noise", "-e", 10, "--model", tiny.folder, "--json").stdout)
-    assert (held["mechanism"], held["entries"], held["clip"]) == ("gaussian", 12 * 32, "value:0.5")
+    assert (held["mechanism"], held["figures"]["entries"], held["figures"]["clip"]) == (
+        "gaussian",
+        12 * 32,
+        "value:0.5",
+    )
     done = run("noise", "-e", 10, "--model", tiny_code.folder)
     lines = done.stdout.splitlines()
-    assert lines[:1] + lines[2:5] == [
+    assert lines[:1] + lines[3:8] == [
         "Guarantee    (epsilon 10, delta 0) for one text",
-        "Code         8 bits for each text: one of 512 public texts, where the 2 nearest count as meant",
-        "Kept         of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts",
-        "Channel      at most 7.818 bits of a text get through",
+        "Book         the whole book: 480 sentences; a code chooses among 256 of them",
+        "Code         8 bits for each text: one of 2^8 codes",
+        "Kept         of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts,",
+        "             and a reader who knows the subject of the file can often tell which",
+        "Channel      at most 7.819 bits of a text get through",
     ]
 
 
-def test_noise_takes_the_default_model_and_tells_100_from_2500() -> None:
+def test_noise_takes_the_default_model_and_tells_100_from_200() -> None:
     held = json.loads(run("noise", "-e", 100, "--json").stdout)
-    assert (held["mechanism"], held["options_log2"]) == ("response", 136)  # from the table of mini-code
-    words = [run("noise", "-e", epsilon).stdout.splitlines()[-1] for epsilon in (100, 2500)]
+    assert (held["mechanism"], held["figures"]["options_log2"]) == ("response", 136)  # from the table of mini-code
+    words = [run("noise", "-e", epsilon).stdout.splitlines()[-1] for epsilon in (100, 200)]
     assert [line.split()[-1] for line in words] == ["10^40.", "10^83."]
 
 
 def test_laplace_noise_is_scaled_by_l1() -> None:
     held = json.loads(run("noise", "-e", 100, "--columns", 182, "--mechanism", "laplace", "--json").stdout)
-    assert held["scale"] == pytest.approx(2 * 0.1 * 3640 / 100)
-    assert held["delta"] == 0
+    assert held["figures"]["scale"] == pytest.approx(2 * 0.1 * 3640 / 100)
+    assert held["guarantee"]["delta"] == 0
+
+
+def test_noise_without_privacy_is_json_too() -> None:
+    def no_constant(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    done = run("noise", "--epsilon", "inf", "--mechanism", "none", "--model", "mini", "--json")
+    held = json.loads(done.stdout, parse_constant=no_constant)
+    assert (held["guarantee"]["epsilon"], held["guarantee"]["private"], held["bits"]) == (None, False, None)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +109,28 @@ def test_a_bad_budget_is_one_line_on_stderr(args: list[str], message: str) -> No
     assert (done.exit_code, done.stderr, done.stdout) == (1, message, "")
 
 
-@pytest.mark.parametrize("delta", ["0", "1", "-0.5", "nan", "2"])
+@pytest.mark.parametrize("delta", ["1", "-0.5", "nan", "2"])
 def test_a_delta_outside_its_range_is_refused(notes: Path, delta: str) -> None:
     done = run("rewrite", notes, notes.with_name("out.csv"), "-e", 1, "--delta", delta)
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: delta must be between 0 and 1, both excluded, got ")
     assert not notes.with_name("out.csv").exists()
+
+
+def test_a_delta_without_effect_is_refused_and_0_is_right_for_a_pure_mechanism(tiny: Bundle, notes: Path) -> None:
+    idle = "Error: a delta of 0.3 would have no effect: the mechanism '{}' is pure, with delta 0. Leave delta out, or "
+    idle += "pass 0."
+    assert run("noise", "-e", 10, "--delta", 0.3).stderr.strip() == idle.format("response")
+    assert "(epsilon 10, delta 0) for one text" in succeed("noise", "-e", 10, "--delta", 0)
+    assert succeed("noise", "-e", 10, "--people", 9, "--delta", 0.01) != succeed("noise", "-e", 10, "--people", 9)
+    command = ("rewrite", notes, notes.with_name("o.csv"), "--model", tiny.folder, "--beams", 1)
+    laplace = (*command, "--mechanism", "laplace", "-e", 5)
+    for refused in (run(*laplace, "--delta", 0.3), run(*command, "--mechanism", "none", "--delta", 0.3)):
+        assert refused.stderr.strip() in (idle.format("laplace"), idle.format("none"))
+        assert not notes.with_name("o.csv").exists()
+    assert run(*laplace, "--delta", 0).exit_code == 0
+    impure = run(*command, "-e", 5, "--delta", 0)  # Gaussian noise has a delta
+    assert impure.stderr.startswith("Error: delta must be between 0 and 1, both excluded, got 0.0.")
 
 
 def test_a_word_for_a_number_is_a_usage_error(notes: Path) -> None:
@@ -122,7 +149,7 @@ def test_rewrite_writes_the_file_and_its_card(tiny: Bundle, notes: Path, tmp_pat
     assert done.exit_code == 0, done.stderr
     assert done.stdout == ""
     assert "2 texts rewritten, each under (epsilon 500, delta 1e-05)." in done.stderr
-    assert out.read_text().startswith("id,text\n1,")
+    assert out.read_text().startswith("text\n")
     assert {file.name for file in tmp_path.iterdir()} >= {"out.csv", "out.csv.card.json", "out.csv.card.txt"}
 
 
@@ -238,10 +265,10 @@ WAITING = """
 import sys, time
 from pathlib import Path
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import SavedTexts
+from dpbart.rewrite.durable.folder import SavedTexts
 
 signal_sent, real, deadline = Path(sys.argv.pop(1)), SavedTexts.add, time.monotonic() + 600
-commit.PART_ROWS = 64
+commit.PART_ROWS = 32
 
 def add(*args, **kwargs):
     real(*args, **kwargs)
@@ -257,7 +284,7 @@ cli()
 def test_a_terminated_run_can_resume(tiny: Bundle, tmp_path: Path) -> None:
     folder, signal_sent = tmp_path / "folder", tmp_path / "signal-sent"
     folder.mkdir()
-    (folder / "in.txt").write_text("a child sold nine keys .\n" * 1500)
+    (folder / "in.txt").write_text("a child sold nine keys .\n" * 200)
     files = [str(folder / "in.txt"), str(folder / "out.txt")]
     model = ["-e", "500", "--model", str(tiny.folder), "--beams", "1"]
     command = [sys.executable, "-c", WAITING, str(signal_sent), "rewrite", *files, *model]
@@ -276,12 +303,12 @@ def test_a_terminated_run_can_resume(tiny: Bundle, tmp_path: Path) -> None:
         assert sorted(file.name for file in folder.iterdir()) == [".out.txt.dpbart", "in.txt"]
         command.append("--resume")
     assert re.search(
-        r"Stopped. [0-9,]+ of 1,500 texts are saved. To continue, give the same command with --resume.", stderr
+        r"Stopped. [0-9]+ of 200 texts are saved. To continue, give the same command with --resume.", stderr
     )
     refused = run("rewrite", *files, *model)
     assert "has an unfinished run with" in refused.stderr
     assert run("rewrite", *files, *model, "--resume").exit_code == 0
-    assert len((folder / "out.txt").read_text().splitlines()) == 1500
+    assert len((folder / "out.txt").read_text().splitlines()) == 200
 
 
 def test_a_model_without_a_clip_is_shown_as_such(tiny_copy: Path) -> None:

@@ -6,15 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from dpbart.cli import cli
-from dpbart.evaluate.experiment import rewriting
+from dpbart.evaluate.experiment import experiment as rewriting
 from dpbart.models.bundle import Bundle
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
+from tests.command_line import run
 
 
 @pytest.fixture
@@ -140,14 +135,6 @@ def small_experiment(folder: Path, model: Path) -> Path:
         '[[data]]\nname = "fruit"\ndelta = 1e-3\n[[classifiers]]\nkind = "linear"\nname = "linear"\n'
     )
     return config
-
-
-def test_an_experiment_rewrites_with_the_workers_it_was_given(tiny: Bundle, fruit: Path) -> None:
-    config = small_experiment(fruit, tiny.folder)
-    done = run("experiment", "run", config, "--data", fruit, "--out", fruit / "out", "--workers", 2)
-    assert done.exit_code == 0, done.stderr
-    (card,) = (fruit / "out" / "rewritten").glob("*.card.json")
-    assert json.loads(card.read_text())["run"]["engine"] == "local, in 2 processes"
 
 
 def test_an_experiment_passes_its_engine_to_the_job(tiny: Bundle, fruit: Path, monkeypatch: pytest.MonkeyPatch) -> None:

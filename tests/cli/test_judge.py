@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
+from tests import command_line
 from tests.conftest import made_up_texts
 from tests.evaluate.tiny_bert import make_tiny_bert
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["evaluate", *(str(arg) for arg in args)])
+    return command_line.run("evaluate", *args)
 
 
 @pytest.fixture

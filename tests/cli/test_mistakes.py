@@ -54,8 +54,10 @@ MISTAKES = {
     "prepare clip --model mini-bart --corpus in.csv": "'mini-bart' does not exist",
     "prepare prune --model maxi --corpus in.csv --out m": "no model named 'maxi'",
     "prepare noisy --model maxi --corpus in.csv --out m": "no model named 'maxi'",
-    "prepare code --model maxi --corpus in.csv --out m": "no model named 'maxi'",
-    "prepare code --corpus in.csv --out m": "give either --teacher",
+    "prepare code --corpus in.csv --book in.csv --teacher t --tokenizer-of maxi --out m": "no model named 'maxi'",
+    "prepare code --corpus in.csv --book nothing --teacher t --out m": "'nothing' does not exist",
+    "prepare book --sentences nothing --encoder mini-code --out m": "'nothing' does not exist",
+    "prepare book --sentences in.csv --encoder mini-code --out m": "pass --public",
 }
 PROGRAM = """
 import json, sys

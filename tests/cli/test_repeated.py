@@ -14,7 +14,9 @@ from dpbart.cli import cli
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield path, group
-    for name, command in group.commands.items():
+    for name in group.commands:
+        _, command, _ = group.resolve_command(click.Context(group), [name])
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, *path, name)
         else:
@@ -27,6 +29,12 @@ SINGLE = [
     for option in command.params
     if isinstance(option, click.Option) and not option.multiple and not option.is_eager
 ]
+
+
+def test_every_line_of_the_help_begins_the_help_of_its_command() -> None:
+    for path, command in commands(cli):
+        if len(path) == 1:
+            assert str(command.help).replace("\n", " ").split("  ")[0].startswith(str(cli.commands[path[0]].help))
 
 
 def test_there_are_options_to_test() -> None:

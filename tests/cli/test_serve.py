@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -15,9 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
-from dpbart.web.guard import is_loopback
+from dpbart.cli.serve import serve
+from dpbart.web.guard import Limits, is_loopback
+from dpbart.web.queue import STOP_SECONDS
 from dpbart.web.server import Listen
-from tests.web.running import process
+from tests.web.running import process, start
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +134,62 @@ def make_certificate(cert: Path, key: Path) -> None:
     key.write_bytes(private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
-def test_it_ends_quietly_when_it_is_told_to(tmp_path: Path) -> None:
+STOPPED = "\nStopped. The next server with the same --state continues unfinished jobs.\n"
+
+
+@pytest.mark.parametrize(("told", "code", "said"), [(signal.SIGTERM, 143, ""), (signal.SIGINT, 130, STOPPED)])
+def test_it_ends_quietly_when_it_is_told_to(tmp_path: Path, told: signal.Signals, code: int, said: str) -> None:
     command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(tmp_path / "state")]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a shell does the same for a command that ends in &
+    try:
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert running.stderr is not None
     line, what_to_do = running.stderr.readline(), running.stderr.readline()
     assert re.fullmatch(r"dpbart listens on http://127\.0\.0\.1:\d+/\n", line)
     assert what_to_do == "Open this address in a browser. Press Ctrl-C to stop.\n"
-    running.terminate()
-    assert running.wait(30) == 143
-    assert running.stderr.read() == ""
+    running.send_signal(told)
+    assert running.wait(30) == code
+    assert running.stderr.read() == said
     running.stderr.close()
+
+
+LONGEST_STOP = (
+    Limits().drain_seconds + 2 * STOP_SECONDS
+)  # requests, then the thread of the jobs, then that of the models
+
+
+def example(kind: str, name: str) -> str:
+    """The block on docs/serve.md that has this name in it."""
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
+    blocks: list[str] = re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+    return next(block for block in blocks if name in block)
+
+
+def test_the_unit_for_systemd_starts_a_server_and_lets_it_stop(tmp_path: Path) -> None:
+    unit = dict(line.split("=", 1) for line in example("ini", "ExecStart").splitlines() if "=" in line)
+    program, command, *given = unit["ExecStart"].split()
+    assert (Path(program).name, command) == ("dpbart", "serve")
+    places = {"/var/lib/dpbart": str(tmp_path), "${CREDENTIALS_DIRECTORY}": str(tmp_path)}
+    for place, ours in places.items():
+        given = [word.replace(place, ours) for word in given]
+    state = given.index("--state")
+    (tmp_path / "token").write_text("correct-horse-battery-staple\n")
+    running = start(Path(given[state + 1]), *given[:state], *given[state + 2 :])
+    assert running.client.get("/v1/models").status == 401
+    assert running.client.get("/v1/ledger", Authorization="Bearer correct-horse-battery-staple").status == 200
+    status, said = running.stop(signal.SIGTERM)
+    assert str(status) == unit["SuccessExitStatus"]
+    assert [json.loads(line)["message"] for line in said.splitlines()[-2:]] == ["request", "request"]
+    assert int(unit["TimeoutStopSec"]) >= LONGEST_STOP
+
+
+def test_the_example_for_compose_has_options_that_there_are() -> None:
+    compose = example("yaml", "services:")
+    found, grace = re.search(r"command: (\[.*\])", compose), re.search(r"stop_grace_period: (\d+)s", compose)
+    assert found is not None
+    assert grace is not None
+    given = serve.make_context("serve", json.loads(found[1])).params
+    assert (given["log_format"], str(given["ledger"])) == ("json", "/var/lib/dpbart/budgets.db")
+    assert int(grace[1]) >= LONGEST_STOP

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BudgetExceeded
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.testing import described
 from tests.conformance.watched import BOTH, received, watched_rewriter
 from tests.rewrite.jobs import inline, run
@@ -23,7 +23,7 @@ def notes(tmp_path: Path) -> Path:
 
 def request_for(notes: Path, out: str, **settings: float) -> Request:
     target = Path(out) if out == "-" else notes.with_name(out)
-    return Request(notes, target, person_column="who", ledger=notes.with_name("l.db"), **settings)  # type: ignore[arg-type]
+    return Request(notes, target, person_column="who", ledger=notes.with_name("l.db"), **settings)
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -14,8 +14,8 @@ from dpbart import Rewriter
 from dpbart.channels.code import CodeChannel, CodeSize
 from dpbart.channels.columns import Columns, ColumnsChannel
 from dpbart.privacy.clipping import ByValue
+from dpbart.privacy.facts import Private
 from dpbart.privacy.mechanisms import NonPrivate, Response, make_noise
-from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy
 from dpbart.testing import LINE, Write, rewritten
 
@@ -66,7 +66,7 @@ def watched_rewriter(
     channel: CodeChannel | ColumnsChannel
     if kind == "code":
         private = epsilon is not None and mechanism != "none"
-        channel = CodeChannel(CodeSize(BITS, BITS), Response(epsilon or 0, 1 << BITS) if private else NonPrivate())
+        channel = CodeChannel(CodeSize(BITS, 1, BITS), Response(epsilon or 0, 1 << BITS) if private else NonPrivate())
     else:
         noise = make_noise(mechanism or "gaussian", epsilon=epsilon, delta=delta)
         channel = ColumnsChannel(Columns(WIDTH, KEPT), ByValue(BOUND), noise, POSITIONS)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.evaluate.classifiers.classifier import Prediction
-from dpbart.evaluate.classifiers.linear import LinearClassifier
+from dpbart.evaluate.classifiers import LinearClassifier, Prediction
 from dpbart.evaluate.data.splits import LabelledTexts
 from dpbart.evaluate.experiment.plan import Plan
 from dpbart.models.bundle import Bundle

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpbart.evaluate.data.splits import LabelledText, LabelledTexts
-from dpbart.evaluate.data.tables import write_table
+from dpbart.evaluate.data.splits import LabelledText, LabelledTexts, write_table
 from dpbart.evaluate.experiment.experiment import Experiment
-from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan
-from dpbart.evaluate.experiment.plan_file import read_plan
+from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan, read_plan
 from dpbart.evaluate.experiment.results import Result
 
 Trained = list[tuple[LabelledTexts, LabelledTexts, tuple[str, ...]]]  # train, valid and texts of each training

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from dpbart.evaluate.data.prepare import OwnFile, make_file
+from dpbart.evaluate.data.loading import OwnFile, make_file
 
 
 def make(kind: str, source: Path, out: Path, *, own: OwnFile | None = None, seed: int = 0) -> dict[str, dict[str, int]]:

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate.data.amazon import read_amazon
-from dpbart.evaluate.data.splits import LabelledText
-from dpbart.evaluate.data.splitting import Preparation
+from dpbart.evaluate.data.loading import read_amazon
+from dpbart.evaluate.data.splits import LabelledText, Preparation
 from tests.evaluate.prepared_files import make, rows_of
 
 AMAZON_COLUMNS = "marketplace customer_id review_id product_id product_parent product_title product_category"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dpbart.evaluate.experiment.best import BEST, best_on_validation
 from dpbart.evaluate.experiment.figure import panels
-from dpbart.evaluate.experiment.report import paper_tables
-from dpbart.evaluate.experiment.results import Result
+from dpbart.evaluate.experiment.results import BEST, Result, best_on_validation, paper_tables
 
 
 def row(classifier: str, valid: float | None, test: float | None, *, epsilon: float | None = 10.0) -> Result:

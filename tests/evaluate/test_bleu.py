@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbart.evaluate.scores.bleu import measure_kept
+from dpbart.evaluate.scores import measure_kept
 
 TEXTS = ["the old captain sold two letters .", "a child found the garden gate by the blue boat ."]
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.evaluate.classifiers.encoder import EncoderClassifier
+from dpbart.evaluate.classifiers import EncoderClassifier
 from dpbart.evaluate.data.splits import LabelledTexts, Splits
-from dpbart.evaluate.experiment.cache import Figures, Recipe, ResultCache
-from dpbart.evaluate.experiment.classification import Classification
+from dpbart.evaluate.experiment.experiment import Classification, Figures, Recipe, ResultCache
 
 TEXTS = LabelledTexts(("an apple", "a boat"), ("apple", "boat"))
 DATA = Splits(TEXTS, TEXTS, TEXTS)

@@ -10,14 +10,11 @@ from typing import ClassVar
 import pytest
 import torch
 
-from dpbart.evaluate.classifiers import CLASSIFIERS, make_classifier
-from dpbart.evaluate.classifiers.classifier import Prediction, Training
+from dpbart.evaluate.classifiers import CLASSIFIERS, Prediction, Training, make_classifier
 from dpbart.evaluate.data.splits import LabelledTexts
-from dpbart.evaluate.experiment.cache import key_of
-from dpbart.evaluate.experiment.experiment import Experiment
-from dpbart.evaluate.experiment.plan import ExperimentRequest
-from dpbart.evaluate.experiment.plan_file import read_plan
-from dpbart.evaluate.scores.f1 import score
+from dpbart.evaluate.experiment.experiment import Experiment, key_of
+from dpbart.evaluate.experiment.plan import ExperimentRequest, read_plan
+from dpbart.evaluate.scores import score
 from tests.evaluate.learnable import TEST, TRAIN, VALID
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.evaluate.classifiers.encoder import EncoderClassifier, EncoderTraining
-from dpbart.evaluate.classifiers.encoder_model import load_encoder
+from dpbart.evaluate.classifiers import EncoderClassifier, EncoderTraining
 from dpbart.evaluate.data.splits import LabelledTexts
-from dpbart.evaluate.scores.f1 import score
+from dpbart.evaluate.fine_tuning import load_encoder
+from dpbart.evaluate.scores import score
 from dpbart.models.bundle import Bundle
 from tests.evaluate.learnable import TEST, TRAIN, VALID
 
@@ -27,18 +27,18 @@ def test_training_stops_when_patience_ends() -> None:
         return ["apple"] * len(VALID)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbart.evaluate.classifiers.encoder_training._FineTuning.predict", count)
+        patch.setattr("dpbart.evaluate.fine_tuning._Training.predict", count)
         done = training(epochs=50, patience=2, batch_size=48).predict(TRAIN, VALID, VALID.texts)
     assert (done.epochs, len(seen)) == (1, 1 + 2 + 1)  # the best, two without a better one, and the test texts
 
 
 def test_the_best_epoch_labels_the_test_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the second epoch spoils the weights, and the first is the one to keep."""
-    from dpbart.evaluate.classifiers import encoder_training
+    from dpbart.evaluate import fine_tuning
 
-    learn: Callable[..., None] = encoder_training._FineTuning._epoch
+    learn: Callable[..., None] = fine_tuning._Training._epoch
 
-    def spoil(self: encoder_training._FineTuning, *learned_from: Any) -> None:
+    def spoil(self: fine_tuning._Training, *learned_from: Any) -> None:
         *rest, epoch = learned_from
         for _ in range(4):
             learn(self, *rest, 1)
@@ -46,7 +46,7 @@ def test_the_best_epoch_labels_the_test_texts(monkeypatch: pytest.MonkeyPatch) -
             for weights in self.model.head.parameters():
                 weights.data.zero_()
 
-    monkeypatch.setattr(encoder_training._FineTuning, "_epoch", spoil)
+    monkeypatch.setattr(fine_tuning._Training, "_epoch", spoil)
     done = training(seed=1, epochs=2, batch_size=16).predict(TRAIN, VALID, TEST.texts)
     assert done.epochs == 1
     assert score(TEST.labels, done.labels).macro_f1 == 1

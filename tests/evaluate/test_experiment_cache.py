@@ -12,13 +12,11 @@ from typing import NoReturn
 
 import pytest
 
-from dpbart.evaluate.experiment.cache import key_of
-from dpbart.evaluate.experiment.experiment import Experiment
+from dpbart.evaluate.experiment.experiment import Experiment, SplitRewriting, key_of
 from dpbart.evaluate.experiment.plan import ExperimentRequest, Plan
-from dpbart.evaluate.experiment.rewriting import SplitRewriting
 from dpbart.models.bundle import Bundle
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.durable.unfinished import Stopped
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 from tests.evaluate.fruit_experiment import Trained, rewritten_files, run, write_fruit, written_plan
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dpbart.evaluate.scores.fluency import measure_fluency
+from dpbart.evaluate.scores import measure_fluency
 from tests.conftest import made_up_texts
 
 PUBLIC = made_up_texts()

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dpbart.evaluate.classifiers.linear import LinearClassifier
+from dpbart.evaluate.classifiers import LinearClassifier
 from dpbart.evaluate.data.splits import LabelledTexts
 from tests.evaluate.learnable import TEST, TRAIN, VALID
 

@@ -11,9 +11,7 @@ import pytest
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.evaluate.data import loading
-from dpbart.evaluate.data.known import KNOWN
-from dpbart.evaluate.data.loading import data_folder, load_data
-from dpbart.evaluate.data.prepare import OwnFile, make_file
+from dpbart.evaluate.data.loading import KNOWN, OwnFile, data_folder, load_data, make_file
 
 
 def test_other_counts_than_the_papers_are_named_and_refused(intents: Path, tmp_path: Path) -> None:
@@ -62,7 +60,7 @@ def test_a_known_set_that_does_not_exist_comes_from_the_hub(tmp_path: Path, monk
     for part in ("train", "test", "unsupervised"):
         table = pa.table({"text": [f"{part} {i}" for i in range(30)], "label": [i % 2 for i in range(30)]})
         pq.write_table(table, hub / f"{part}-00000-of-00001.parquet")
-    monkeypatch.setattr(loading, "fetch", lambda name: {"stanfordnlp/imdb": hub.parent}[name])
+    monkeypatch.setattr(loading, "fetch_data", lambda name: {"stanfordnlp/imdb": hub.parent}[name])
     data = load_data("imdb", tmp_path, allow_different=True)
     assert len(data.train) + len(data.valid) == len(data.test) == 30
 

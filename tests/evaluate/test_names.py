@@ -5,8 +5,8 @@ import re
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.data.made_up import SHAPES, MadeUp, make_up
-from dpbart.evaluate.scores.names import recovered
+from dpbart.evaluate.data.made_up import MadeUp, lists, make_up
+from dpbart.evaluate.scores import recovered
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def made() -> list[MadeUp]:
 
 def test_made_up_texts_differ_in_wording_and_details(made: list[MadeUp]) -> None:
     assert len({each.text for each in made}) == 400
-    assert len(SHAPES.strip().splitlines()) >= 30
+    assert len(lists()["shape"]) >= 30
     assert len({name for each in made for name in each.names}) > 100
     assert len({number for each in made for number in each.numbers}) > 200
     assert all(each.names and each.numbers for each in made)

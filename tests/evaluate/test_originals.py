@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate.data.loading import load_data
-from dpbart.evaluate.data.originals import read_drugs
+from dpbart.evaluate.data.loading import load_data, read_drugs
 from tests.evaluate.prepared_files import make, rows_of
 
 

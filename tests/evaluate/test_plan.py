@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.classifiers.encoder import EncoderClassifier
+from dpbart.evaluate.classifiers import EncoderClassifier
 from dpbart.evaluate.experiment.experiment import Experiment
-from dpbart.evaluate.experiment.plan import ExperimentRequest
-from dpbart.evaluate.experiment.plan_file import PRESETS, preset_names, read_plan
+from dpbart.evaluate.experiment.plan import PRESETS, ExperimentRequest, preset_names, read_plan
 from dpbart.models.bundle import Bundle
 
 PLAN = """

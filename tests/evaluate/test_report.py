@@ -13,8 +13,7 @@ from matplotlib.collections import PolyCollection
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.evaluate.experiment.figure import INFINITY_AFTER, draw, panels
-from dpbart.evaluate.experiment.report import paper_tables, sample_tables
-from dpbart.evaluate.experiment.results import read_results, read_samples
+from dpbart.evaluate.experiment.results import paper_tables, read_results, read_samples, sample_tables
 
 STORED = Path(__file__).parent / "stored"
 

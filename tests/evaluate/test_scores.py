@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.scores.f1 import majority, randomised_response, score
+from dpbart.evaluate.scores import majority, randomised_response, score
 
 
 def test_macro_f1_known_by_hand() -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpbart.errors import BadParameter
-from dpbart.evaluate.scores import similarity
-from dpbart.evaluate.scores.similarity import measure_similarity
-from dpbart.evaluate.sentences.files import SentenceEncoderFiles
-from dpbart.evaluate.sentences.vectors import Floats, SentenceVectors, load_vectors
+from dpbart.evaluate import scores as similarity
+from dpbart.evaluate.scores import measure_similarity
 from dpbart.models.bundle import Bundle
+from dpbart.models.sentences import Floats, SentenceEncoderFiles, SentenceVectors
+from dpbart.models.vectors import load_vectors
 from tests.conftest import made_up_texts
 from tests.evaluate.tiny_bert import make_tiny_bert
 
@@ -27,7 +27,9 @@ def encoder(tiny: Bundle, tmp_path_factory: pytest.TempPathFactory) -> SentenceV
 class Letters:
     """Vectors that can be computed by hand: how often each of a and b occurs."""
 
-    def of(self, texts: Sequence[str]) -> Floats:
+    identity, width = "letters@0", 2
+
+    def vectors(self, texts: Sequence[str]) -> Floats:
         counts = np.array([[text.count("a"), text.count("b")] for text in texts], np.float32)
         unit: Floats = counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
         return unit

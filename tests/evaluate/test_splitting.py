@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.evaluate.data.loading import load_data
-from dpbart.evaluate.data.prepare import OwnFile
+from dpbart.evaluate.data.loading import OwnFile, load_data
 from dpbart.evaluate.data.splits import LabelledTexts
 from tests.evaluate.prepared_files import make, rows_of
 

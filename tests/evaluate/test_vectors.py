@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.evaluate.classifiers import vectors
-from dpbart.evaluate.classifiers.vectors import VectorsClassifier
+from dpbart.evaluate import classifiers as vectors
+from dpbart.evaluate.classifiers import VectorsClassifier
 from dpbart.evaluate.data.splits import LabelledTexts
-from dpbart.evaluate.experiment.cache import key_of
+from dpbart.evaluate.experiment.experiment import key_of
 from dpbart.models.bundle import Bundle
 from tests.evaluate.fruit_experiment import run, written_plan
 from tests.evaluate.learnable import TEST, TRAIN, VALID
@@ -69,9 +69,9 @@ def test_texts_are_encoded_once_for_training_and_control(bert: Path, monkeypatch
     real = vectors._loaded(VectorsClassifier(str(bert)).files)
 
     class Watched:
-        def of(self, texts: tuple[str, ...]) -> object:
+        def vectors(self, texts: tuple[str, ...]) -> object:
             encoded.append(len(texts))
-            return real.of(texts)
+            return real.vectors(texts)
 
     monkeypatch.setattr(vectors, "_loaded", lambda files: Watched())
     vectors._vectors.cache_clear()

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from dpbart.models.adept_network import AdeptConfig, AdeptForGeneration, SplitAdept
+from dpbart.models.adept import AdeptConfig, AdeptForGeneration, SplitAdept
 from dpbart.models.bundle import Bundle
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens

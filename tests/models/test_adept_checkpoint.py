@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.adept_network import SplitAdept
+from dpbart.models.adept import SplitAdept
 from dpbart.models.bundle import Bundle
-from dpbart.models.imported.checkpoint import import_checkpoint
-from dpbart.models.latent import clip_of
+from dpbart.models.families import clip_of
+from dpbart.models.imported import import_checkpoint
 from dpbart.models.text import Tokens
 from dpbart.rewrite.rewriter import Rewriter
 from tests.latents import channel_of, entries_of

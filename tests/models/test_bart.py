@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import BUNDLED, Bundle
-from dpbart.models.halves import SplitBart
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByValue

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import NotPrepared
-from dpbart.models.bundle import BUNDLED, PARTS, Bundle, ModelFacts, bundled_names, save_bundle
-from dpbart.models.halves import SplitBart
-from dpbart.models.latent import clip_of
+from dpbart.models.bart import SplitBart
+from dpbart.models.bundle import BUNDLED, PARTS, VARIANTS, Bundle, ModelFacts, bundled_names, save_bundle
+from dpbart.models.families import FAMILIES, clip_of, family_of
 
 
 def test_a_model_ships_with_the_package() -> None:
@@ -20,13 +20,17 @@ def test_a_model_ships_with_the_package() -> None:
 @pytest.mark.parametrize("name", bundled_names())
 def test_a_bundled_model_is_complete_small_and_names_its_sources(name: str) -> None:
     bundle = Bundle.find(name)
-    assert sum(file.stat().st_size for file in bundle.folder.iterdir()) <= 30e6
+    assert sum(file.stat().st_size for file in bundle.folder.iterdir()) <= 40e6
     assert (bundle.facts.clip is None) == (bundle.facts.code is not None)  # a latent has a clip, a code has a table
-    assert bundle.family.summary(bundle)
+    assert family_of(bundle).summary(bundle)
     assert all(set(each) == {"name", "sha256", "texts"} for each in bundle.facts.corpora)
     assert bundle.facts.corpora
     assert bundle.facts.recipe
     assert (bundle.folder / "README.md").is_file()
+
+
+def test_every_kind_of_model_has_a_family() -> None:
+    assert list(FAMILIES) == list(VARIANTS)
 
 
 def test_an_unknown_name_gets_a_list_of_the_bundled_models() -> None:

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.halves import SplitBart
-from dpbart.models.imported.checkpoint import import_checkpoint
+from dpbart.models.imported import import_checkpoint
 from dpbart.rewrite.rewriter import Rewriter
 from tests.latents import channel_of, entries_of
 

@@ -7,22 +7,26 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from dpbart import BadParameter, NotPrepared, Rewriter, Settings
-from dpbart.channels.code import CodeChannel, CodeSize, CodeTable
+from dpbart.channels.code import CodeChannel, CodeSize
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
+from dpbart.models.code.book import Book, BookUse
+from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.model import CodeModel
-from dpbart.models.code.sentence import SentenceEncoder
+from dpbart.models.code.reader import Reader, ReaderNetwork
 from dpbart.models.code.writer import Writer
 from dpbart.privacy.mechanisms import NonPrivate, Response
-from dpbart.privacy.sampling import ReplaySeed, SystemEntropy
+from dpbart.privacy.sampling import SystemEntropy
+from dpbart.rewrite.chosen import ChosenModel
 from tests.conftest import made_up_texts
-from tests.models.tiny_code import BOOK_BITS
+from tests.models.tiny_code import book_lines
 
 NASTY = [
     "",
@@ -33,181 +37,234 @@ NASTY = [
     "日本語のテキスト",
     "\ud800 lone",
     "line\nline. " * 99,
+    "Our cow looks fine. Nobody wanted this ferry. Please bring the broth here. The old gate is gone.",
 ]
+ONE, SETS, SEVERAL, BOTH = (
+    CodeSize(8, 1, 8),
+    CodeSize(6, 1, 6, near=3),
+    CodeSize(14, 2, 7, near=2),
+    CodeSize(25, 2, 8, worded=True),
+)
+SIZES = {"one": ONE, "sets": SETS, "several": SEVERAL, "both": BOTH, "long": CodeSize(140, 5, 8, worded=True)}
+WHOLE_BOOK = BookUse()
+every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES.keys())
 
 
-def size_of(bits: int, gist_bits: int) -> CodeSize:
-    return CodeSize(bits, gist_bits, 1 << BOOK_BITS - bits if bits == gist_bits else 1)
-
-
-def load(bundle: Bundle, *, bits: int, gist_bits: int, replay_seed: int | None = None) -> tuple[CodeModel, CodeChannel]:
+def load(
+    bundle: Bundle, size: CodeSize, *, use: BookUse = WHOLE_BOOK, length: int = 12
+) -> tuple[CodeModel, CodeChannel]:
     """The model at one size of code, whatever its table says, and a channel that changes nothing."""
-    channel = CodeChannel(size_of(bits, gist_bits), NonPrivate())
-    entropy = SystemEntropy() if replay_seed is None else ReplaySeed(replay_seed)
-    return CODE.load(bundle, channel, length=bundle.facts.length, beams=None, entropy=entropy), channel
+    channel = CodeChannel(size, NonPrivate())
+    model = CODE.load(bundle, channel, length=length, beams=None, use=use, entropy=SystemEntropy())
+    return model, channel
 
 
 def decode(model: CodeModel, channel: CodeChannel, codes: Sequence[int]) -> list[str]:
-    return model.decode(channel.send([(code,) for code in codes], SystemEntropy()))
+    private = Response(1.0, 2, max(codes) + 1).privatize([], SystemEntropy())  # the seal, around codes of our own
+    return model.decode(private.post_processed(tuple(codes), recipe="test"))
 
 
 def test_a_text_is_rewritten_under_pure_epsilon(tiny_code: Bundle) -> None:
     done = Rewriter.load(str(tiny_code.folder), epsilon=10).rewrite(made_up_texts()[:7])
     assert len(done.texts) == 7
     assert (done.guarantee.epsilon, done.guarantee.delta) == (10, 0.0)
-    assert done.recipe.startswith("mech:response|eps:10|delta:0|bits:8|near:2|gist:8|len:12|endings:3|model:tiny-code@")
+    assert done.recipe.startswith("mech:response|eps:10|delta:0|bits:8|form:book|len:12|model:tiny-code@")
 
 
 def test_a_code_of_many_bits_brings_the_text_back(tiny_code: Bundle) -> None:
     """Coder and decoder agree: what was coded is what is read."""
-    model, channel = load(tiny_code, bits=1024, gist_bits=8)
+    model, channel = load(tiny_code, CodeSize(1024, 1, 8, worded=True))
+    encoder = replace(model.encoder, settings=replace(model.encoder.settings, margin=-3.0))  # always wording
     texts = made_up_texts()[:9]
-    assert model.decode(channel.send(model.encode(texts), SystemEntropy())) == model.read(texts)
+    assert model.decode(channel.send(encoder.encode(texts), SystemEntropy())) == model.read(texts)
 
 
-@pytest.mark.parametrize(
-    ("bits", "gist_bits"), [(1, 1), (5, 5), (8, 8), (9, 9), (9, 8), (20, 8), (25, 8), (140, 8), (40, 0)]
-)
-def test_every_code_has_a_text(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
-    model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
-    most = channel.size.near << bits
-    codes = [0, most - 1, *(secrets.randbelow(most) for _ in range(14))]
-    texts = decode(model, channel, codes)
+@every_size
+def test_every_code_has_a_text(tiny_code: Bundle, size: CodeSize) -> None:
+    model, channel = load(tiny_code, size)
+    most = 1 << size.bits if size.worded else size.values**size.places
+    texts = decode(model, channel, [0, most - 1, *(secrets.randbelow(most) for _ in range(14))])
     assert len(texts) == 16
     assert all(isinstance(text, str) for text in texts)
 
 
-@pytest.mark.parametrize(
-    ("bits", "gist_bits", "calls"),
-    [(8, 8, 1), (40, 8, 2 + 12), (25, 8, 2 + 12 + 12 + 2)],
-    ids=["book", "wording", "both"],
-)
+@every_size
 def test_texts_of_every_length_take_the_same_shapes_and_steps(
-    tiny_code: Bundle, bits: int, gist_bits: int, calls: int, monkeypatch: pytest.MonkeyPatch
+    tiny_code: Bundle, size: CodeSize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a code may name a text of the book, what the wording says is read too, and the two are compared."""
-    model, channel = load(tiny_code, bits=bits, gist_bits=gist_bits)
+    """Both forms of a code are computed for every text, whichever is sent."""
+    model, _ = load(tiny_code, size)
     shapes: list[tuple[str, tuple[int, ...]]] = []
-    windows, step = SentenceEncoder.read_windows, Writer.step
 
-    def watch_windows(self: SentenceEncoder, ids: torch.Tensor) -> torch.Tensor:
-        shapes.append(("windows", tuple(ids.shape)))
-        return windows(self, ids)
+    def watch(kind: type, name: str) -> None:
+        real = getattr(kind, name)
 
-    def watch_step(self: Writer, ids: torch.Tensor, topics: torch.Tensor, cache: object) -> torch.Tensor:
-        shapes.append(("step", tuple(ids.shape)))
-        return step(self, ids, topics, cache)  # type: ignore[arg-type]
+        def watched(self: Any, ids: torch.Tensor, *others: Any) -> Any:
+            shapes.append((name, tuple(ids.shape)))
+            return real(self, ids, *others)
 
-    monkeypatch.setattr(SentenceEncoder, "read_windows", watch_windows)
-    monkeypatch.setattr(Writer, "step", watch_step)
+        monkeypatch.setattr(kind, name, watched)
+
+    watch(ReaderNetwork, "meaning")
+    watch(ReaderNetwork, "words")
+    watch(Writer, "step")
+    watch(Writer, "whole")
     seen = []
     for text in NASTY:
         shapes.clear()
         (codes,) = model.encode([text])
-        assert len(codes) == channel.size.near
-        assert all(0 <= code < channel.size.near << bits for code in codes)
+        assert len(codes) == (1 if size.worded else size.places * size.near)
         seen.append(list(shapes))
     assert all(each == seen[0] for each in seen)
-    assert seen[0][0] == ("windows", (32, 16))  # 512 tokens, always
-    assert len(seen[0]) == calls
+    assert seen[0][0] == ("words", (1, 32, 18))  # 512 tokens, always
+    assert ("step" in {name for name, _ in seen[0]}) is size.worded
 
 
-def test_unusual_texts_spend_the_same(tiny_code: Bundle) -> None:
-    done = Rewriter.load(str(tiny_code.folder), epsilon=20).rewrite(NASTY)
-    assert len(done.texts) == len(NASTY)
-    assert done.guarantee.epsilon == 20
+@every_size
+def test_unusual_texts_are_coded_within_bounds(tiny_code: Bundle, size: CodeSize) -> None:
+    model, _ = load(tiny_code, size)
+    bound = 1 << size.bits if size.worded else size.values
+    codes = [[int(value) for value in values] for values in model.encode(NASTY)]
+    assert all(0 <= value < bound for values in codes for value in values)
+    if not size.worded:  # the response refuses a set with a value twice
+        Response(1.0, 1 << size.bits, size.near, size.places).privatize(codes, SystemEntropy())
+
+
+@every_size
+def test_a_text_is_coded_and_written_alike_with_any_neighbours(tiny_code: Bundle, size: CodeSize) -> None:
+    model, channel = load(tiny_code, size)
+    texts = [*made_up_texts()[:9], *NASTY]
+    alone = [np.array(model.encode([text])[0]).tolist() for text in texts]
+    assert [np.array(values).tolist() for values in model.encode(texts)] == alone
+    assert [np.array(values).tolist() for values in model.encode(texts[::-1])] == alone[::-1]
+    sent = channel.send(model.encode(texts), SystemEntropy()).values
+    if not size.worded:  # a sentence of the book is looked up; the wording of a batch of another size may be rounded
+        assert decode(model, channel, sent) == [decode(model, channel, [code])[0] for code in sent]
 
 
 def test_nothing_but_the_code_reaches_the_decoder(tiny_code: Bundle) -> None:
-    """Two texts of equal code have equal outputs, with the same draws: what was read leaves no trace."""
+    """Two texts of equal code have equal outputs: what was read leaves no trace."""
     outputs = []
     for texts in (["the nurse found an apple ."], ["a child sold nine keys ."]):
-        model, channel = load(tiny_code, bits=8, gist_bits=8, replay_seed=5)
+        model, channel = load(tiny_code, BOTH)
         model.encode(texts)
-        outputs.append(decode(model, channel, [77]))
+        outputs.append(decode(model, channel, [77, 1 << 24 | 78]))
     assert outputs[0] == outputs[1]
 
 
-def test_texts_of_equal_code_come_out_equally_often(tiny_code: Bundle) -> None:
-    """A text and the same text in other blanks have one code; so does a text that is read the same in 512 tokens."""
-    model, _ = load(tiny_code, bits=1, gist_bits=1)
-    long = "an apple and nine keys " * 200
-    first, same = model.encode([long + "the nurse", long + "a child sold a boat"])
-    assert list(first) == list(same)
-    channel = CodeChannel(size_of(1, 1), Response(1.0, 2, 1 << BOOK_BITS - 1))
-    assert channel.send([first], ReplaySeed(3)).values == channel.send([same], ReplaySeed(3)).values
+def test_the_nearest_sentences_are_the_code_and_come_out_whole(tiny_code: Bundle) -> None:
+    model, channel = load(tiny_code, SETS)
+    book = model.encoder.book
+    assert [line.sentence for line in book.lines] == [line.sentence for line in book_lines()[: 3 * 64]]  # the first
+    texts = [line.sentence for line in book.lines[:20]]
+    places = np.array(model.encode(texts))
+    np.testing.assert_array_equal(places, book.nearest(model.encoder.reader.documents(texts, closely=1).whole, 3))
+    assert np.mean(places[:, 0] == np.arange(20)) > 0.8  # itself, but for rounding
+    assert decode(model, channel, places[:, 0].tolist()) == [book.lines[place].sentence for place in places[:, 0]]
 
 
-def test_a_code_of_few_bits_may_name_a_text_of_the_book(tiny_code: Bundle) -> None:
-    """Both kinds of codes occur, each text gets the one that comes out nearer, and the decoder tells them apart."""
-    model, channel = load(tiny_code, bits=25, gist_bits=4)
-    steps, book, texts = model.encoder.steps, model.encoder.book, made_up_texts()[:60]
-    assert (steps.string_bits, steps.wording_bits) == (24, 20)
-    codes = [code for (code,) in model.encode(texts)]
-    places = [steps.place_in_book(code) for code in codes]
-    assert {place is None for place in places} == {True, False}
-    written = model.decode(channel.send([(code,) for code in codes], SystemEntropy()))
-    for place, text in zip(places, written, strict=True):
-        if place is not None:
-            assert text == model.decoder._texts([book.row(place)[:12]])[0]
-    assert [steps.place_in_book(steps.of_the_book(place)) for place in (0, 77, 511)] == [0, 77, 511]
-    longer, _ = load(tiny_code, bits=31, gist_bits=4)  # more bits than `choice`: wording alone
-    assert longer.encoder.steps.wording_bits == 27
-    assert all(longer.encoder.steps.place_in_book(code) is None for (code,) in longer.encode(texts))
+def test_a_document_becomes_several_sentences_in_its_order(tiny_code: Bundle) -> None:
+    """A book of sentences that have nothing in common, and a document whose three windows say three of them."""
+    model, _ = load(tiny_code, SEVERAL)
+    width, size = model.encoder.reader.width, CodeSize(16, 4, 4)
+    axes = np.eye(width, dtype=np.float32)
+    encoder = replace(model.encoder, book=Book.of(book_lines()[: size.sentences], axes[: size.sentences]), size=size)
+    windows = axes[[7, 1, 3]]
+    whole = (windows.sum(0) / np.sqrt(3)).astype(np.float32)
+    assert encoder._sentences_of(whole, windows) == [7, 1, 3, 15]  # and silence
+    assert encoder._sentences_of(axes[5], axes[[5]]) == [5, 15, 15, 15]
+    pairs = replace(encoder, size=CodeSize(6, 2, 3, near=2), book=encoder.book.first(14))
+    first, second = (set(pairs._sentences_of(whole, windows)[place : place + 2]) for place in (0, 2))
+    assert len(first) == len(second) == 2
+    assert pairs._sentences_of(axes[5], axes[[5]])[2:] == [14, 15]  # both values that say nothing
 
 
-def test_each_text_gets_the_kind_of_code_that_comes_out_nearer(tiny_code: Bundle) -> None:
-    model, _ = load(tiny_code, bits=25, gist_bits=4)
-    encoder, texts = model.encoder, made_up_texts()[:24]
-    steps, writing, book = encoder.steps, encoder.writing, encoder.book
-    vectors = encoder.vectors(encoder.tokens(texts))
-    never = replace(steps, settings=replace(steps.settings, margin=3.0))  # no two cosines are so far apart
-    worded = [code for (code,) in replace(encoder, writing=replace(writing, steps=never)).encode(texts)]
-    assert all(steps.place_in_book(code) is None for code in worded)
-    nearest = (vectors @ book._vectors.T).argmax(1).tolist()
-    for first in range(0, 24, 4):  # a batch
-        part = slice(first, first + 4)
-        wordings = [code & ((1 << steps.wording_bits) - 1) for code in worded[part]]
-        rows, _ = writing.read(wordings, np.array([code >> steps.wording_bits for code in worded[part]]))
-        by_wording = writing.nearness(rows, vectors[part])
-        by_book = writing.nearness([book.row(place) for place in nearest[part]], vectors[part])
-        expected = [
-            steps.of_the_book(place) if gain > 0.1 else code  # the margin of this model
-            for place, code, gain in zip(nearest[part], worded[part], by_book - by_wording, strict=True)
-        ]
-        assert [code for (code,) in encoder.encode(texts[part])] == expected
+def test_a_short_text_leaves_places_silent(tiny_code: Bundle) -> None:
+    size = CodeSize(40, 5, 8)
+    model, channel = load(tiny_code, size)
+    (places,) = model.encode(["Our cow looks fine."])
+    assert sum(int(place) < size.sentences for place in places) <= 2  # one window: at most one sentence more
+    silent = decode(model, channel, [sum((size.values - 1) * size.values**place for place in range(5))])
+    assert silent == [""]
 
 
-@pytest.mark.parametrize(("bits", "gist_bits"), [(9, 9), (25, 8)])
-def test_a_text_of_the_book_is_no_longer_than_asked(tiny_code: Bundle, bits: int, gist_bits: int) -> None:
-    channel = CodeChannel(size_of(bits, gist_bits), NonPrivate())
-    model = CODE.load(tiny_code, channel, length=3, beams=None, entropy=SystemEntropy())
-    book, steps = model.encoder.book, model.encoder.steps
-    codes = [place if bits == gist_bits else steps.of_the_book(place) for place in (0, 77, 511)]
-    rows = [book.row(place) for place in (0, 77, 511)]
-    assert min(map(len, rows)) > 3
-    assert decode(model, channel, codes) == model.decoder._texts([row[:3] for row in rows])
+def test_a_sentence_that_is_drawn_twice_stands_once(tiny_code: Bundle) -> None:
+    model, channel = load(tiny_code, SEVERAL)
+    values = SEVERAL.values
+    once, both = decode(model, channel, [7 * values + 7, 7 * values + 9])
+    lines = model.encoder.book.lines
+    assert (once, both) == (lines[7].sentence, f"{lines[7].sentence} {lines[9].sentence}")
 
 
-@pytest.mark.parametrize(("bits", "named"), [(9, False), (10, True), (30, True), (31, False)])
-def test_a_code_names_a_text_if_it_has_more_bits_than_the_book_and_few_enough(
-    tiny_code: Bundle, bits: int, named: bool
-) -> None:
-    """The book has 9 bits, and `choice` is 30."""
-    model, _ = load(tiny_code, bits=bits, gist_bits=4)
-    steps = model.encoder.steps
-    assert (steps.may_name_a_text, steps.wording_bits) == (named, bits - 4 - named)
-    every = [steps.of_the_book(place) for place in range(1 << BOOK_BITS)] if named else []
-    assert [steps.place_in_book(code) for code in every] == list(range(len(every)))
-    assert all(code < 1 << bits for code in every)
-    assert {steps.place_in_book(code) for code in (0, (1 << bits - 1) - 1)} == {None}
+@pytest.mark.parametrize("margin", [-3.0, 0.0, 3.0])
+def test_each_text_gets_the_form_of_code_that_is_nearer(tiny_code: Bundle, margin: float) -> None:
+    model, channel = load(tiny_code, BOTH)
+    encoder = replace(model.encoder, settings=replace(model.encoder.settings, margin=margin))
+    texts = made_up_texts()[:24]
+    codes = [code for (code,) in encoder.encode(texts)]
+    of_the_book = [bool(code >> 24) for code in codes]
+    wholes = encoder.reader.documents(texts, closely=6)
+    assert encoder.fitter is not None
+    _, near = encoder._worded(texts, wholes.whole, encoder.fitter)
+    by_book = np.sum(encoder._said(encoder._several(wholes)) * wholes.whole, axis=1)
+    assert of_the_book == [not wording > book + margin for wording, book in zip(near, by_book, strict=True)]
+    lines = {line.sentence for line in encoder.book.lines}
+    for text, named in zip(decode(model, channel, codes), of_the_book, strict=True):
+        if named:
+            assert all(f"{part}." in lines for part in text.removesuffix(".").split(". "))
+
+
+@pytest.mark.parametrize("epsilon", [1, 20, 50, 200])
+def test_with_the_book_alone_every_random_code_is_sentences_of_the_book(tiny_code: Bundle, epsilon: float) -> None:
+    rewriter = Rewriter.load(str(tiny_code.folder), epsilon=epsilon, book_only=True)
+    model, channel = rewriter.model, rewriter.channel
+    assert isinstance(model, CodeModel)
+    assert isinstance(channel, CodeChannel)
+    most = channel.size.values**channel.size.places
+    lines = {line.sentence for line in book_lines()}
+    for text in decode(model, channel, [secrets.randbelow(most) for _ in range(10_000)]):
+        assert not text or all(f"{part}." in lines for part in text.removesuffix(".").split(". "))
+
+
+def test_only_sentences_of_the_chosen_areas_come_out(tiny_code: Bundle) -> None:
+    areas = {line.sentence: line.area for line in book_lines()}
+    topics = {line.sentence: line.topic for line in book_lines()}
+    farm = Rewriter.load(str(tiny_code.folder), epsilon=2, areas=["farm"]).rewrite(made_up_texts()[:50]).texts
+    assert {areas[text] for text in farm} == {"farm"}
+    soups = Rewriter.load(str(tiny_code.folder), epsilon=2, topics=["soups"], areas=["farm"])
+    assert {topics[text] for text in soups.rewrite(made_up_texts()[:200]).texts} <= {
+        "soups",
+        *(line.topic for line in book_lines() if line.area == "farm"),
+    }
+    assert soups.model.line.sentences == 200
+    with pytest.raises(BadParameter, match="'tiny-code' has no area 'sea'. It has: .*farm.* See all with"):
+        Rewriter.load(str(tiny_code.folder), epsilon=2, areas=["sea"])
+    with pytest.raises(BadParameter, match="has no topic 'farm'"):
+        Rewriter.load(str(tiny_code.folder), epsilon=2, topics=["farm"])
+
+
+def test_names_and_numbers_get_stand_ins_when_a_text_is_shortened(tiny_code: Bundle) -> None:
+    model, _ = load(tiny_code, CodeSize(100, 2, 8, worded=True))
+    fitter, said = model.encoder.fitter, ""
+    assert fitter is not None
+    for whole, *forms in fitter.fit(["Anna never saw a better Skoda on 12 March", "please bring the 77 here now"]):
+        assert whole.text == ""  # it does not fit: every token of this writer costs about 11 bits
+        said += " ".join(form.text for form in forms)
+    assert said.strip()
+    assert not any(word in said for word in ("Anna", "Skoda", "12", "March", "77"))
+    assert fitter.is_telling("Anna")
+    assert fitter.is_telling("12")
+    assert not fitter.is_telling("better")
+    assert not fitter.is_telling("Better")
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
-    model, _ = load(tiny_code, bits=9, gist_bits=9)
-    rows = model.encoder.tokens(["an apple " * 200 + "nine keys " * 2000, "an apple " * 200 + "a song " * 2000])
-    same = [row[:512] for row in rows]
-    vectors = model.encoder.vectors([rows[0], same[0], rows[1]])
+    model, _ = load(tiny_code, ONE)
+    reader = model.encoder.reader
+    head = "our cow looks " * 100
+    vectors = reader.documents(
+        [head + "goat " * 212 + "hen " * 2000, head + "goat " * 212, head + "hen " * 300], closely=2
+    ).whole
     np.testing.assert_array_equal(vectors[0], vectors[1])
     assert not np.allclose(vectors[0], vectors[2])  # they differ within the first 512
 
@@ -221,59 +278,93 @@ def test_a_replay_writes_the_same_texts(tiny_code: Bundle) -> None:
 
 
 def test_the_size_follows_from_the_budget_by_the_table(tiny_code: Bundle) -> None:
-    for epsilon, bits, gist in ((0.1, 1, 1), (0.5, 1, 1), (3.99, 1, 1), (10, 8, 8), (19, 8, 8), (99, 25, 8)):
-        channel = Settings(str(tiny_code.folder), epsilon=epsilon).channel
+    for epsilon, size in (
+        (0.1, CodeSize(1, 1, 1, 2)),
+        (3.99, CodeSize(1, 1, 1, 2)),
+        (10, CodeSize(8, 1, 8)),
+        (19, CodeSize(14, 2, 7)),
+        (20, CodeSize(25, 2, 8, worded=True)),  # 8 bits for 480 sentences
+    ):
+        channel = ChosenModel(Settings(str(tiny_code.folder), epsilon=epsilon)).channel
         assert isinstance(channel, CodeChannel)
-        assert channel.size == size_of(bits, gist)
-    assert Settings(str(tiny_code.folder), epsilon=10).described.reads == 512
-    for rows in ((), ((2.0, 3, 3), (1.0, 2, 2)), ((1.0, 2, 2), (1.0, 3, 3))):
-        with pytest.raises(BadParameter, match="epsilons ascending"):
-            CodeTable(rows, 15)
-    with pytest.raises(BadParameter, match="at most the 15 bits of the book"):
-        CodeTable(((20.0, 16, 16),), 15)
-    with pytest.raises(BadParameter, match="from 1 to 1024 bits"):
-        CodeSize(5, 6)
+        assert channel.size == size
+    assert ChosenModel(Settings(str(tiny_code.folder), epsilon=10)).described.reads == 512
 
 
-def test_what_does_not_fit_is_refused(tiny_code: Bundle, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(tiny_code: Bundle) -> None:
     name = str(tiny_code.folder)
     with pytest.raises(BadParameter, match="the mechanism of 'tiny-code' must be one of response, none"):
-        _ = Settings(name, epsilon=10, mechanism="gaussian").channel
+        _ = ChosenModel(Settings(name, epsilon=10, mechanism="gaussian")).channel
     with pytest.raises(BadParameter, match="length must be from 1 to 12 for 'tiny-code', got 13"):
-        _ = Settings(name, epsilon=10, length=13).channel
+        _ = ChosenModel(Settings(name, epsilon=10, length=13)).channel
+    with pytest.raises(BadParameter, match="epsilon must be at most 200 for 'tiny-code', got 201"):
+        _ = ChosenModel(Settings(name, epsilon=201)).channel
+    with pytest.raises(BadParameter, match="does not search while it writes. Leave out --beams"):
+        _ = ChosenModel(Settings(name, epsilon=10, beams=4)).described
     without = replace(tiny_code, facts=replace(tiny_code.facts, code=None))
     with pytest.raises(NotPrepared, match="without the facts of its code"):
         CODE.table(without)
 
 
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [
-        (CodeSize(8, 8, 4), r"the book of '.+' has 2\^9 texts. It does not fit its table"),
-        (CodeSize(20, 9), "the tree of '.+' has no gist of 9 bits. It does not fit its table"),
-    ],
-    ids=["book", "tree"],
-)
-def test_a_size_that_the_book_or_the_tree_does_not_have_is_refused(
-    tiny_code: Bundle, size: CodeSize, message: str
-) -> None:
-    """Sets that do not fill the book would leave values that no text can mean, and texts that no value stands for."""
-    channel = CodeChannel(size, NonPrivate())
-    with pytest.raises(NotPrepared, match=message):
-        CODE.load(tiny_code, channel, length=12, beams=None, entropy=SystemEntropy())
+def test_a_size_that_the_book_does_not_have_is_refused(tiny_code: Bundle) -> None:
+    with pytest.raises(NotPrepared, match="do not fit its table of code sizes"):
+        load(tiny_code, CodeSize(9, 1, 9))
+    with pytest.raises(NotPrepared, match="do not fit its table of code sizes"):
+        load(tiny_code, ONE, use=BookUse(areas=("farm",)))
 
 
-@pytest.mark.parametrize("missing", ["tree.leaves", "book.ends", "writer.order", "sentence.embed.weight"])
+def copied(bundle: Bundle, folder: Path) -> Path:
+    for part in bundle.folder.iterdir():
+        (folder / part.name).write_bytes(part.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("missing", ["book.order", "book.coarse", "writer.order", "reader.embed.weight"])
 def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     from safetensors.torch import load_file, save_file
 
-    for part in tiny_code.folder.iterdir():
-        (tmp_path / part.name).write_bytes(part.read_bytes())
-    tensors = load_file(tmp_path / "model.safetensors")
+    tensors = load_file(copied(tiny_code, tmp_path) / "model.safetensors")
     del tensors[missing]
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(NotPrepared, match="cannot be loaded"):
         Rewriter.load(str(tmp_path), epsilon=10)
+
+
+@pytest.mark.parametrize("missing", ["book.tsv", "common.txt", "writer_tokenizer.json"])
+def test_a_model_without_one_of_its_files_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
+    (copied(tiny_code, tmp_path) / missing).unlink()
+    with pytest.raises(NotPrepared, match="cannot be read|cannot be loaded"):
+        Rewriter.load(str(tmp_path), epsilon=10)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda book: book.replace("crops\t", "crops "),
+        lambda book: book + book.splitlines()[0] + "\n",
+        lambda book: "",
+        lambda book: "".join(book.splitlines(keepends=True)[1:]),
+    ],
+    ids=["columns", "twice", "empty", "short"],
+)
+def test_a_book_with_duplicates_or_that_is_not_whole_is_refused(tiny_code: Bundle, tmp_path: Path, change: Any) -> None:
+    file = copied(tiny_code, tmp_path) / "book.tsv"
+    file.write_text(change(file.read_text()))
+    with pytest.raises(NotPrepared):
+        Rewriter.load(str(tmp_path), epsilon=10)
+
+
+def test_a_changed_book_is_another_model(tiny_code: Bundle, tmp_path: Path) -> None:
+    file = copied(tiny_code, tmp_path) / "book.tsv"
+    file.write_text(file.read_text().replace("our cow looks fine.", "our cow looks grand."))
+    assert Bundle.at(tmp_path).files != tiny_code.files
+
+
+def test_both_sides_share_only_public_parts(tiny_code: Bundle) -> None:
+    model, _ = load(tiny_code, BOTH)
+    assert isinstance(model.encoder, CodeEncoder)
+    assert isinstance(model.encoder.reader, Reader)
+    assert not hasattr(model.decoder, "reader")
 
 
 def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> None:
@@ -286,7 +377,9 @@ def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> No
     done = CliRunner().invoke(cli, [*args, "--model", str(tiny_code.folder)])
     assert done.exit_code == 0, done.stderr
     text = (tmp_path / "out.csv.card.txt").read_text()
-    assert "of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts" in text
+    assert (
+        "of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts, and a reader" in text
+    )
     card = json.loads((tmp_path / "out.csv.card.json").read_text())
     assert (card["noise"]["options_log2"], card["guarantee"]["delta"]) == (8, 0.0)
     assert card["person"]["guarantee"]["epsilon"] == 20

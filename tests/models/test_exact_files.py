@@ -14,10 +14,11 @@ from tokenizers import Tokenizer
 
 from dpbart import Rewriter, Settings
 from dpbart.errors import NotPrepared
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
 from dpbart.models.code.model import Networks
-from dpbart.models.halves import SplitBart
-from dpbart.models.imported.checkpoint import import_checkpoint
+from dpbart.models.imported import import_checkpoint
+from dpbart.rewrite.chosen import ChosenModel
 
 
 def add_settings(folder: Path, **settings: object) -> None:
@@ -135,13 +136,13 @@ def test_a_code_tokenizer_with_an_id_beyond_the_embeddings_is_refused(
 ) -> None:
     shutil.copytree(tiny_code.folder, tmp_path / "copy")
     with_far_id(tmp_path / "copy", how)
-    with pytest.raises(NotPrepared, match="must fit its weights"):
+    with pytest.raises(NotPrepared, match="must fit the weights beside it"):
         Networks.load(tmp_path / "copy")
 
 
 def test_the_card_names_a_hash_of_everything_that_is_loaded(tiny: Bundle, tiny_copy: Path) -> None:
     def line(folder: Path) -> tuple[str, str | None]:
-        model = Settings(model=str(folder), epsilon=500).described.model
+        model = ChosenModel(Settings(model=str(folder), epsilon=500)).described.model
         return model.fingerprint, model.files
 
     assert line(tiny_copy) == line(tiny.folder)
@@ -155,8 +156,8 @@ def test_the_card_names_a_hash_of_everything_that_is_loaded(tiny: Bundle, tiny_c
 
 @pytest.mark.parametrize("part", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_files_that_change_after_they_were_hashed_are_refused(part: str, tiny_copy: Path) -> None:
-    settings = Settings(model=str(tiny_copy), epsilon=500)
-    assert settings.described.model.fingerprint
+    chosen = ChosenModel(Settings(model=str(tiny_copy), epsilon=500))
+    assert chosen.described.model.fingerprint
     os.utime(tiny_copy / part, ns=(1, 1))
     with pytest.raises(NotPrepared, match="have changed since they were hashed"):
-        Rewriter.of(settings)
+        Rewriter.of(chosen)

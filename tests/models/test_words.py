@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbart.models.text import Tokens
-from dpbart.models.words import word_tokenizer
+from dpbart.models.text import Tokens, word_tokenizer
 
 WORDS = (
     "<s>",

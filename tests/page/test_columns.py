@@ -63,7 +63,8 @@ def test_a_file_of_another_encoding_is_read_once_its_encoding_is_chosen(
     page.locator("#file").set_input_files(file)
     expect(page.get_by_role("alert")).to_contain_text("it is not UTF-8")
     page.get_by_text("More options").click()
-    page.get_by_label("Encoding").select_option("cp1252")
+    page.get_by_label("Encoding").fill("cp1252")
+    page.keyboard.press("Tab")
     expect(page.get_by_label("Größe", exact=True)).to_be_visible()
     expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("Patientin", exact=True).select_option("person")
@@ -122,15 +123,14 @@ def test_two_text_columns_and_randomised_labels_by_keyboard_on_a_phone(
     page.keyboard.type("yes, no")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # opens the further options
-    expect(page.get_by_label("Shuffle the rows")).to_be_visible()
-    page.get_by_label("Split each text").check()
-    expect(page.get_by_label("Sentences of each text")).to_be_visible()
-    page.get_by_label("Split each text").uncheck()
+    expect(page.get_by_label("Write the rows in random order")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     unnamed = "(all) => all.filter((each) => each.labels.length === 0).map((each) => each.id)"
     assert page.locator("input, select").evaluate_all(unnamed) == []
     page.locator("#file-go").press("Enter")
     job = page.locator(".job")
+    expect(job).to_contain_text("for all 2 texts of a row with their labels. That promise is limited.")
+    job.get_by_role("button", name="Rewrite it all the same").press("Enter")
     expect(job).to_contain_text("Each row is 2 releases")
     output, card = downloaded(job, tmp_path)
     written = read(output)
@@ -148,7 +148,7 @@ def test_a_shuffled_output_has_the_texts_alone_and_says_what_that_gives(
     page = visit(address).page
     budget(page, "3")
     page.locator("#more > summary").click()
-    page.get_by_label("Shuffle the rows").check()
+    page.get_by_label("Write the rows in random order").check()
     job = send(page, table(tmp_path, "s"), patient="person-out", complaint="text")
     expect(job).to_contain_text("done: 24 of 24 rows")
     expect(job).to_contain_text("Each text has (epsilon 3, delta 0). The shuffled output as a whole has (epsilon ")
@@ -173,6 +173,8 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     page.locator("#file").set_input_files(table(tmp_path, "w"))
     role = {column: page.get_by_label(column, exact=True) for column in VISITS}
     expect(role["ill"]).to_have_value("out")
+    expect(role["complaint"]).to_have_value("text")  # it sounds like it
+    role["complaint"].select_option("out")
     refused(watched, "No column is rewritten yet.")
     role["complaint"].select_option("text")
     refused(watched, "Choose the column that says whose text it is.")
@@ -186,7 +188,7 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     refused(watched, "Randomised labels need an epsilon greater than 0.")
     page.get_by_label("Epsilon of a label").fill("1")
     refused(watched, "Randomised labels need all labels that there can be")
-    page.get_by_label("Shuffle the rows").evaluate("(field) => field.click()")
+    page.get_by_label("Write the rows in random order").evaluate("(field) => field.click()")
     expect(role["finding"]).to_have_value("out")  # a shuffled output has no other columns
     expect(role["patient"].locator("option:checked")).to_have_text("person: whose text it is, left out")
     plain = tmp_path / "plain.txt"
@@ -195,3 +197,48 @@ def test_what_is_missing_is_said_before_anything_is_uploaded(visit: Open, addres
     expect(page.get_by_label("The whole file is one text")).to_be_visible()
     expect(page.locator("#columns")).to_be_hidden()
     refused(watched, "plain text does not say whose it is")
+
+
+def test_a_mistake_about_columns_stands_beside_them(visit: Open, address: str, tmp_path: Path) -> None:
+    page = visit(address, width=360).page  # on a phone, the top of the page is far away
+    file = tmp_path / "many.csv"
+    file.write_text("patient,date,stars\nn1,Monday,5\n")
+    page.locator("#file").set_input_files(file)
+    expect(page.get_by_label("stars", exact=True)).to_have_value("out")
+    page.get_by_role("button", name="Rewrite the file").click()
+    alert = page.locator("#columns").get_by_role("alert")
+    expect(alert).to_have_text("No column is rewritten yet. Choose the one that has the texts.")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    expect(alert).to_be_in_viewport()
+    expect(page.get_by_label("stars", exact=True)).to_be_in_viewport()
+    page.get_by_label("stars", exact=True).select_option("text")
+    page.get_by_label("patient", exact=True).select_option("person")
+    page.get_by_role("button", name="Rewrite the file").click()
+    job = page.locator(".job").first
+    expect(job).to_contain_text("done: 1 of 1 rows")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    job.get_by_role("button", name="Delete").click()
+    expect(page.locator(".job")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [
+        ("id,note", "note"),
+        ("patient,Patient Feedback,feedback_score", "Patient Feedback"),
+        ("comment,text,note", "text"),
+        ("comments,freeText", "freeText"),  # the one that sounds most like it, and one only
+        ("review_id,note date,stars", None),
+        ("anything", "anything"),
+    ],
+)
+def test_a_column_that_sounds_like_text_is_chosen_already(
+    visit: Open, address: str, tmp_path: Path, columns: str, chosen: str | None
+) -> None:
+    page = visit(address).page
+    names = columns.split(",")
+    file = tmp_path / "some.csv"
+    file.write_text(f"{columns}\n{','.join('x' for _ in names)}\n")
+    page.locator("#file").set_input_files(file)
+    for name in names:
+        expect(page.get_by_label(name, exact=True)).to_have_value("text" if name == chosen else "out")

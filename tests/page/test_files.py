@@ -78,6 +78,51 @@ def test_a_file_can_be_cancelled_and_resumed(visit: Open, address: str, tmp_path
     expect(page.locator(".job")).to_have_count(0)
 
 
+TOGETHER = r"\(epsilon 1[01][.\d]*, delta [-.\de]+\) for all 11 texts of one person"  # counted together
+
+
+def test_a_file_that_promises_less_than_the_page_showed_asks_first(visit: Open, address: str, tmp_path: Path) -> None:
+    page = visit(address).page
+    band, file = page.locator("#promise"), tmp_path / "often.csv"
+    file.write_text("patient,text\n" + "".join(f"often,It rained on day {day}.\n" for day in range(11)))
+    page.locator("#epsilon").fill("1")
+    page.locator("#epsilon").press("Tab")
+    expect(band).to_contain_text("Promise: strong.")
+    job = send(page, file, patient="person")
+    question = job.get_by_role("alert")
+    expect(question).to_contain_text(re.compile(rf"less than the page showed: {TOGETHER}\."))
+    expect(question).to_contain_text("That promise is limited. Nothing is rewritten or spent yet.")
+    expect(band).to_contain_text("Promise: strong.")  # nobody has got anything else
+    job.get_by_role("button", name="Delete").click()
+    expect(page.locator(".job")).to_have_count(0)
+    page.get_by_role("tab", name="People").click()
+    expect(page.locator("#people")).to_contain_text("people")
+    expect(page.locator("#people").get_by_role("row", name="often ")).to_have_count(0)
+    page.get_by_role("tab", name="Rewrite").click()
+    job = send(page, file, patient="person")
+    job.get_by_role("button", name="Rewrite it all the same").click()
+    expect(job).to_contain_text("done: 11 of 11 rows")
+    expect(band).to_contain_text(re.compile(rf"Promise: limited\.{TOGETHER} in often\.csv\."))
+    page.get_by_role("tab", name="How much privacy do I need?").click()
+    expect(band).to_contain_text("Promise: limited.")
+    page.get_by_role("tab", name="Rewrite").click()
+    job.get_by_role("button", name="Delete").click()
+    expect(band).to_contain_text("Promise: strong.")
+
+
+def test_a_file_that_keeps_what_the_page_showed_does_not_ask(visit: Open, address: str, tmp_path: Path) -> None:
+    page = visit(address).page
+    file = tmp_path / "joined.csv"
+    file.write_text("patient,text\n" + "".join(f"joined,It rained on day {day}.\n" for day in range(11)))
+    page.locator("#more > summary").click()
+    page.locator("#join-documents").check()
+    job = send(page, file, patient="person-out")
+    expect(job).to_contain_text("done: 1 of 1 rows")
+    expect(page.locator("#promise")).to_contain_text("Promise: limited.")
+    job.get_by_role("button", name="Delete").click()
+    expect(page.locator(".job")).to_have_count(0)
+
+
 def test_a_job_is_followed_again_when_the_server_is_back(visit: Open, address: str, tmp_path: Path) -> None:
     page = visit(address).page
     expect(page.locator("#examples .pair").first).to_be_visible()
@@ -98,6 +143,7 @@ def test_a_wrong_file_is_answered_in_words_as_soon_as_it_is_chosen(visit: Open, 
     page = watched.page
     wrong = tmp_path / "holiday.jpg"
     wrong.write_bytes(b"\xff\xd8\xff")
+    expect(page.locator("#examples .pair").first).to_be_visible()  # what the page loads by itself is there
     page.locator("#file").set_input_files(wrong)
     expect(page.get_by_role("alert")).to_contain_text("The ending of 'holiday.jpg' must be one of .csv")
     expect(page.locator("#columns")).to_be_hidden()

@@ -56,6 +56,7 @@ def test_everything_works_by_keyboard_alone(visit: Open, address: str) -> None:
     keys.press("Tab")
     keys.type("keyboard")
     keys.press("Shift+Tab")
+    expect(page.locator("#text-go")).to_be_enabled()  # the page has a budget
     keys.press("Control+Enter")
     expect(page.locator("#text-result .pair")).to_have_count(1)
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from playwright.sync_api import Page, expect
 
-from dpbart.privacy.budget.composition import Release
-from dpbart.privacy.budget.ledger import Ledger, Run
-from dpbart.privacy.event import Event
+from dpbart.ledger.ledger import Ledger, Run
+from dpbart.privacy.composition import Release
+from dpbart.privacy.guarantee import Event
 from tests.page.chromium import serving
 from tests.page.conftest import Open
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from dpbart.options.settings import Settings
 from dpbart.privacy.facts import Facts
-from dpbart.rewrite.settings import Settings
-from dpbart.web.examples import EXAMPLES
+from dpbart.privacy.scale import in_words
+from dpbart.rewrite.chosen import ChosenModel
+from dpbart.web.figures import EXAMPLES
 from tests.page.chromium import download
 from tests.page.conftest import Open, check_card
 
@@ -29,19 +30,20 @@ NO_MODELS_YET = """
 
 
 def facts_at(epsilon: float) -> Facts:
-    return Settings("mini-code", epsilon).channel.facts
+    return ChosenModel(Settings("mini-code", epsilon)).channel.facts
 
 
 def see_budget(page: Page, epsilon: float) -> None:
-    """The words and the pictures of the page are those of this budget."""
+    """The words of the page are those of `dpbart noise`, and its pictures show the same figures."""
     facts = facts_at(epsilon)
+    words = dict(in_words(facts))
     guesser, bits, kept = (page.locator(f"[data-figure={name}]") for name in ("guesser", "bits", "kept"))
     expect(page.locator("#epsilon")).to_have_value(f"{epsilon:g}")
-    expect(guesser).to_contain_text(f"{math.ceil(100 * facts.right_of_two)} of 100 times")
-    expect(bits).to_contain_text(f"{math.ceil(10 * facts.bits) / 10:g} bits")
+    expect(guesser).to_contain_text(words["In words"])
+    expect(bits).to_contain_text(words["Channel"])
+    expect(kept).to_contain_text(words["Kept"])
     share = facts.figures["kept"]
     assert isinstance(share, float)
-    expect(kept).to_contain_text(f"{round(100 * share)} of 100 texts")
     expect(kept.locator("circle.there")).to_have_count(round(100 * share))
     expect(kept.locator("circle.away")).to_have_count(100 - round(100 * share))
     width = float(guesser.locator("rect.there").get_attribute("width") or 0)
@@ -56,25 +58,12 @@ def test_the_slider_says_at_every_step_what_the_budget_means(visit: Open, addres
     for key, epsilon in (("ArrowLeft", 9), ("ArrowLeft", 8), ("ArrowRight", 9), ("ArrowRight", 10), ("ArrowRight", 11)):
         page.keyboard.press(key)
         see_budget(page, epsilon)
-    right = math.ceil(100 * facts_at(11).right_of_two)
-    said = f"epsilon 11. A guesser is right at most {right} of 100 times."  # to those who cannot see the pictures
+    said = f"epsilon 11. {dict(in_words(facts_at(11)))['In words']}"  # to those who cannot see the pictures
     expect(page.locator("#slider")).to_have_attribute("aria-valuetext", said)
     page.locator("#epsilon").fill("2")
     page.keyboard.press("Enter")
     see_budget(page, 2)
     expect(page.locator("#promise")).to_contain_text("Promise: moderate.")
-
-
-def test_a_bound_in_words_is_never_below_the_bound(visit: Open, address: str) -> None:
-    shares = [place / 7919 for place in range(7919)]
-    script = "async (all) => { const { atMostOf100 } = await import('/words.js'); return all.map(atMostOf100); }"
-    said = visit(address).page.evaluate(script, shares)
-    for share, words in zip(shares, said, strict=True):
-        if share > 0.999:
-            assert words == "practically always"
-        else:
-            assert 100 * share <= float(words.split()[2]) + 1e-6 <= 100 * share + 1
-            assert "100 of 100" not in words
 
 
 def test_public_examples_follow_the_budget(visit: Open, address: str) -> None:
@@ -118,6 +107,22 @@ def test_a_pasted_text_and_its_rewriting_stand_side_by_side(visit: Open, address
     assert page.locator("#texts").input_value() == ""
 
 
+def test_the_band_shows_what_all_texts_of_one_person_have(visit: Open, address: str) -> None:
+    page = visit(address).page
+    band = page.locator("#promise")
+    page.locator("#epsilon").fill("1")
+    page.locator("#epsilon").press("Tab")
+    expect(band).to_contain_text("Promise: strong.")
+    page.locator("#text-person").fill("several")
+    page.locator("#texts").fill("It rained on Monday.\n\nIt rained on Tuesday.")
+    page.get_by_role("button", name="Rewrite", exact=True).click()
+    expect(band).to_contain_text(
+        "Promise: moderate.(epsilon 2, delta 0) for all 2 texts of one person that you pasted."
+    )
+    page.get_by_role("button", name="Clear").click()
+    expect(band).to_contain_text("Promise: strong.")
+
+
 def test_a_lost_answer_is_neither_drawn_nor_charged_again(visit: Open, address: str) -> None:
     watched = visit(address)
     page = watched.page
@@ -150,6 +155,7 @@ def test_what_is_on_its_way_is_not_sent_again(visit: Open, address: str) -> None
     page = watched.page
     page.locator("#texts").fill("The gate was painted green.")
     page.locator("#text-person").fill("gerda")
+    expect(page.locator("#text-go")).to_be_enabled()  # the page has a budget
     page.evaluate("for (const _ of [1, 2]) document.getElementById('text-form').requestSubmit()")  # as Ctrl+Enter does
     expect(page.locator("#text-result .pair")).to_have_count(1)
     assert len([each for each in watched.requests if each.url.endswith("/v1/rewrite")]) == 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbart.prepare.corruption import Corruption
+from dpbart.prepare.pretrain import Corruption
 
 BEGIN, PAD, END, MASK, LENGTH = 0, 1, 2, 4, 20
 

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from dpbart.errors import BadTable
-from dpbart.prepare.glove import glove_provenance, read_glove
+from dpbart.prepare.adept import glove_provenance, read_glove
 
 LINES = "the 0.5 -1 2e-2\n. . . 9 9 9\nsurplus 7 7 7\napple 1 2 3\n"
 VOCABULARY = {"<unk>": 0, "apple": 3, "the": 5, "absent": 4}

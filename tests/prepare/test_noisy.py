@@ -13,26 +13,26 @@ import pytest
 import torch
 from transformers import BartForConditionalGeneration
 
-from dpbart.channels.columns import Columns
-from dpbart.channels.side_information import SideInformation, row_places
+from dpbart.channels.columns import Columns, SideInformation, row_places
 from dpbart.errors import BadParameter
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.halves import SplitBart
-from dpbart.models.latent import clip_of
+from dpbart.models.families import clip_of
 from dpbart.models.text import Tokens
+from dpbart.options.recipes import NoisyRecipe
 from dpbart.prepare import noisy
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.prepare.noisy import (
     NoisyBatch,
     NoisyColumns,
-    NoisyRecipe,
     forget_pruned,
+    mechanism_at,
     spread_columns,
     train_noisy,
     with_budget_tokens,
     write_noisy,
 )
-from dpbart.prepare.objective import batch_of
+from dpbart.prepare.pretrain import batch_of
 from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NonPrivate
 from dpbart.privacy.sampling import SystemEntropy
@@ -140,7 +140,7 @@ def test_a_batch_holds_the_token_noise_and_loudness_of_the_side_information(tiny
     )
     random = np.random.default_rng(5)
     random.integers(2**62)  # the seed of the noise
-    mechanisms = [recipe.mechanism_at(7000, random) for _ in whole]
+    mechanisms = [mechanism_at(recipe, 7000, random) for _ in whole]
     told = [SideInformation.of(each, clip, columns, length=12) for each in mechanisms]
     token = torch.tensor([tokens.id_of(each.token) for each in told])
     assert len(set(token.tolist())) > 5
@@ -175,7 +175,7 @@ def test_rewriting_gives_the_decoder_what_training_gave_it(
 ) -> None:
     """The same token, loudness and places as the training channel gives at the same budget, without noise."""
     pruned = replace(tiny, facts=replace(tiny.facts, kept=tuple(range(0, 32, 2))))
-    recipe = replace(RECIPE, epsilon_low=500.0, epsilon_high=500.0, steps=1)
+    recipe = RECIPE.changed(epsilon_low=500.0, epsilon_high=500.0, steps=1)
     seen: list[npt.NDArray[np.int64]] = []
     settings: list[torch.Tensor] = []
     real = NoisyColumns.__call__

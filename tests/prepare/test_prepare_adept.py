@@ -12,17 +12,18 @@ import torch
 from click.testing import CliRunner
 
 from dpbart.cli import cli
-from dpbart.cli.adept import figures_of
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.adept_network import AdeptForGeneration
+from dpbart.models.adept import AdeptForGeneration
 from dpbart.models.bundle import Bundle
 from dpbart.models.text import Tokens
-from dpbart.prepare.adept import AdeptRecipe, Reconstruction, count_words, into_ball, new_adept, train_adept
+from dpbart.options.recipes import AdeptRecipe, NoisyRecipe, PruneRecipe
+from dpbart.prepare.adept import WordObjective, count_words, into_ball, new_adept, train_adept
+from dpbart.prepare.clip import Copies
 from dpbart.prepare.corpus import CorpusFile, find_corpus
-from dpbart.prepare.noisy import NoisyRecipe, train_noisy
-from dpbart.prepare.prune import PruneRecipe, prune
-from dpbart.prepare.quality import Copies
+from dpbart.prepare.noisy import train_noisy
+from dpbart.prepare.prune import prune
 from dpbart.privacy.clipping import ByNorm
+from tests.command_line import succeed
 
 TINY = AdeptRecipe(length=12, vocabulary=60, embedding=4, hidden=8, batch_size=8, steps=6, warmup=2)
 
@@ -32,9 +33,9 @@ def test_the_papers_sizes_are_the_default() -> None:
     assert (recipe.embedding, recipe.hidden, recipe.vocabulary, recipe.clip) == (300, 512, 20_000, 5.0)
 
 
-def objective_of(model: AdeptForGeneration, radius: float) -> Reconstruction:
+def objective_of(model: AdeptForGeneration, radius: float) -> WordObjective:
     words = int(model.config.vocab_size)
-    return Reconstruction(model, radius, torch.full((words,), 1 / words))
+    return WordObjective(model, radius, torch.full((words,), 1 / words))
 
 
 def all_words(model: AdeptForGeneration) -> torch.Tensor:
@@ -51,7 +52,7 @@ def test_the_training_clip_is_the_clip_of_rewriting() -> None:
 def test_the_clip_stands_between_the_halves_and_has_a_gradient(tiny_adept: Bundle) -> None:
     tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
     whole = torch.from_numpy(tokens.encode(["the nurse found an apple .", "a child sold nine keys ."]))
-    model = new_adept(replace(TINY, hidden=16), tokens, None)
+    model = new_adept(TINY.changed(hidden=16), tokens, None)
     with torch.no_grad():
         losses = [float(objective_of(model, radius)(whole, all_words(model))) for radius in (1e-6, 0.1, 1e6)]
     assert len({round(loss, 4) for loss in losses}) == 3
@@ -81,7 +82,7 @@ def test_a_sampled_softmax_has_the_right_sum_on_average(tiny_adept: Bundle) -> N
     tokens = Tokens.load(tiny_adept.folder / "tokenizer.json", length=12)
     random, words, size = np.random.default_rng(0), tokens.size, 9
     frequency = random.dirichlet(np.full(words, 0.3))
-    objective = Reconstruction(new_adept(TINY, tokens, None), 5.0, torch.from_numpy(frequency).float())
+    objective = WordObjective(new_adept(TINY, tokens, None), 5.0, torch.from_numpy(frequency).float())
     scores = torch.from_numpy(random.normal(size=words)).float()
     generator = objective.adept.decoder.generator
     with torch.no_grad():
@@ -97,7 +98,7 @@ def test_a_sampled_softmax_has_the_right_sum_on_average(tiny_adept: Bundle) -> N
     assert np.mean(sums) == pytest.approx(float(scores.exp().sum()), rel=0.05)
 
 
-def chosen(objective: Reconstruction, size: int, share: float) -> torch.Tensor:
+def chosen(objective: WordObjective, size: int, share: float) -> torch.Tensor:
     """Logarithm of the chance that each word is among the rivals, computed independently."""
     return torch.log(1 - (1 - objective.frequency) ** size * (1 - share))
 
@@ -111,7 +112,7 @@ def test_at_the_end_all_words_compete() -> None:
 def test_the_vocabulary_is_the_commonest_words_of_training_text(tmp_path: Path) -> None:
     file = tmp_path / "public.txt"
     file.write_text("\n".join(["The cat saw the dog."] * 150 + ["The cat ran."] * 48 + ["secret secret secret"] * 2))
-    words = count_words(find_corpus([file]), replace(TINY, vocabulary=7)).get_vocab()
+    words = count_words(find_corpus([file]), TINY.changed(vocabulary=7)).get_vocab()
     assert sorted(words, key=lambda word: words[word])[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     assert set(words) == {"<s>", "<pad>", "</s>", "<unk>", "the", "cat", "."}
     assert "secret" not in count_words(find_corpus([file]), TINY).get_vocab()  # held out: the last 1%
@@ -120,7 +121,7 @@ def test_the_vocabulary_is_the_commonest_words_of_training_text(tmp_path: Path) 
 def test_known_words_start_from_their_vectors_in_both_halves(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
     glove = tmp_path / "vectors.txt"
     glove.write_text("apple 1 2 3 4\nunheard 9 9 9 9\n")
-    trained = train_adept(corpus, replace(TINY, steps=1, learning_rate=1e-30), glove, tmp_path / "training")
+    trained = train_adept(corpus, TINY.changed(steps=1, learning_rate=1e-30), glove, tmp_path / "training")
     assert trained is not None
     assert trained.known_words == 1
     number = Tokens.load(tmp_path / "training" / "tokenizer.json", length=12).id_of("apple")
@@ -128,7 +129,7 @@ def test_known_words_start_from_their_vectors_in_both_halves(corpus: tuple[Corpu
         torch.testing.assert_close(half.embeds.weight[number], torch.tensor([1.0, 2.0, 3.0, 4.0]))
     glove.write_text("apple 1 2 3 5\n")
     with pytest.raises(BadParameter, match="started with another glove"):
-        train_adept(corpus, replace(TINY, steps=1, learning_rate=1e-30), glove, tmp_path / "training")
+        train_adept(corpus, TINY.changed(steps=1, learning_rate=1e-30), glove, tmp_path / "training")
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(
@@ -144,7 +145,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(
 
 
 def test_it_learns_to_copy(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
-    recipe = replace(TINY, embedding=16, hidden=48, batch_size=32, steps=350, learning_rate=1e-2)
+    recipe = TINY.changed(embedding=16, hidden=48, batch_size=32, steps=350, learning_rate=1e-2)
     trained = train_adept(corpus, recipe, None, tmp_path)
     assert trained is not None
     ids = np.fromfile(tmp_path / "corpus-ids.bin", dtype=np.uint32).reshape(-1, 12).astype(np.int64)
@@ -156,12 +157,12 @@ def test_it_learns_to_copy(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> No
 @pytest.mark.parametrize("wrong", [{"length": 2}, {"vocabulary": 4}, {"embedding": 0}, {"hidden": 0}, {"steps": 0}])
 def test_an_impossible_recipe_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(BadParameter, match=f"{next(iter(wrong))} must be"):
-        replace(TINY, **wrong)
+        TINY.changed(**wrong)
 
 
 def test_an_impossible_radius_is_refused() -> None:
     with pytest.raises(BadParameter, match="bound must be between"):
-        replace(TINY, clip=0.0)
+        TINY.changed(clip=0.0)
 
 
 def test_copies_are_scored_against_the_text_as_read_and_against_the_full_text() -> None:
@@ -175,8 +176,8 @@ def test_copies_are_scored_against_the_text_as_read_and_against_the_full_text() 
 
 def test_a_corpus_without_short_texts_has_no_figure_for_them() -> None:
     long = " ".join(["word"] * 13)
-    assert set(figures_of(Copies([long], [long], [long]))) == {"all_texts"}
-    assert set(figures_of(Copies(["word"], ["word"], ["word"]))) == {"all_texts", "up_to_12_words"}
+    assert set(Copies([long], [long], [long]).figures()) == {"all_texts"}
+    assert set(Copies(["word"], ["word"], ["word"]).figures()) == {"all_texts", "up_to_12_words"}
 
 
 def test_commands_for_bart_refuse_an_adept(corpus: tuple[CorpusFile, ...], tiny_adept: Bundle, tmp_path: Path) -> None:
@@ -196,14 +197,9 @@ def test_a_model_is_made_from_text_and_rewrites_by_the_commands_alone(tmp_path: 
     (tmp_path / "public.txt").write_text("\n".join(texts))
     (tmp_path / "glove.txt").write_text("a 1 2\nb 2 3\n")
 
-    def run(*args: object) -> str:
-        done = CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
     made = ("prepare", "adept", "--corpus", tmp_path / "public.txt", "--texts", 6, "--out", tmp_path / "model")
     sizes = ("--steps", 4, "--embedding", 2, "--hidden", 8, "--vocabulary", 40, "--length", 8)
-    shown = run(*made, *sizes, "--glove", tmp_path / "glove.txt")
+    shown = succeed(*made, *sizes, "--glove", tmp_path / "glove.txt")
     assert "glove.txt: has vectors for 2 of 31 words." in shown
     assert "up to 12 words: BLEU" in shown
     facts = json.loads((tmp_path / "model" / "dpbart.json").read_text())
@@ -211,9 +207,9 @@ def test_a_model_is_made_from_text_and_rewrites_by_the_commands_alone(tmp_path: 
     assert facts["recipe"]["adept"]["glove"]["name"] == "glove.txt"
     assert facts["recipe"]["adept"]["glove"]["words_known"] == 2
     assert facts["corpora"][0]["texts"] == 600
-    assert set(json.loads(run(*made, *sizes, "--glove", tmp_path / "glove.txt", "--json"))) == set(facts["figures"])
+    assert set(json.loads(succeed(*made, *sizes, "--glove", tmp_path / "glove.txt", "--json"))) == set(facts["figures"])
     (tmp_path / "in.txt").write_text("a k u .\n")
-    run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", tmp_path / "model")
+    succeed("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", tmp_path / "model")
     card = json.loads((tmp_path / "out.txt.card.json").read_text())
     assert (card["noise"]["entries"], card["noise"]["clip"]) == (16, "l2:5")
     assert card["noise"]["sensitivity_l2"] == 10

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -10,18 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from dpbart.cli import cli
 from dpbart.errors import BadParameter
 from dpbart.models.bundle import Bundle
-from dpbart.models.latent import clip_of
+from dpbart.models.families import clip_of
+from dpbart.options.recipes import NoisyRecipe, PretrainRecipe, PruneRecipe, Schedule
 from dpbart.prepare.corpus import CorpusFile
-from dpbart.prepare.noisy import NoisyRecipe, train_noisy
-from dpbart.prepare.pretrain import PretrainRecipe, pretrain
-from dpbart.prepare.prune import PruneRecipe, prune
-from dpbart.prepare.training import Schedule, TextOrder
+from dpbart.prepare.noisy import train_noisy
+from dpbart.prepare.pretrain import pretrain
+from dpbart.prepare.prune import prune
+from dpbart.prepare.training import TextOrder, random_at
+from tests.command_line import run, succeed
 
+THINGS = "book lamp key cup dog cat hat coat pen plate"
 TINY = PretrainRecipe(length=12, vocabulary=400, width=32, layers=1, heads=2, batch_size=8, steps=6, warmup=2)
 
 
@@ -55,9 +57,9 @@ def test_a_process_that_dies_while_saving_leaves_the_previous_state(
     with monkeypatch.context() as patched:
         patched.setattr(torch, "save", killed)
         with pytest.raises(KeyboardInterrupt):
-            pretrain(corpus, replace(TINY, steps=7), tmp_path)
+            pretrain(corpus, TINY.changed(steps=7), tmp_path)
     assert saved_steps(tmp_path) == 6
-    assert pretrain(corpus, replace(TINY, steps=7), tmp_path) is not None
+    assert pretrain(corpus, TINY.changed(steps=7), tmp_path) is not None
     assert saved_steps(tmp_path) == 7
     assert not list(tmp_path.glob("*.partial"))
 
@@ -76,14 +78,14 @@ def test_notes_of_a_training_are_written_whole_or_not_at_all(
     monkeypatch.setattr(os, "replace", replaced)
     prune(tiny, corpus, PruneRecipe(rounds=1, steps=1, batch_size=8), tmp_path / "prune", texts=1)
     train_noisy(tiny, corpus, NoisyRecipe(steps=1, batch_size=8), tmp_path / "noisy")
-    pretrain(corpus, replace(TINY, steps=1), tmp_path / "pretrain")
+    pretrain(corpus, TINY.changed(steps=1), tmp_path / "pretrain")
     written = {file.name for file in tmp_path.rglob("*") if file.is_file()}
     assert written - in_place == {"corpus-ids.bin"}  # large, and valid only next to its note
     assert {"recipe.json", "corpus-ids.json", "kept.json", "measured.json", "tokenizer.json"} < written
 
 
 def test_each_process_has_its_own_random_numbers_and_the_first_those_of_a_single_process() -> None:
-    first, second = (TINY.random_at(3, process=process).random(4) for process in (0, 1))
+    first, second = (random_at(3, seed=TINY.seed, process=process).random(4) for process in (0, 1))
     assert list(first) == list(np.random.default_rng([TINY.seed, 1, 3]).random(4))
     assert not set(first) & set(second)
 
@@ -101,13 +103,13 @@ def test_every_text_is_seen_once_per_epoch() -> None:
 def test_another_recipe_cannot_resume_but_more_steps_can(corpus: tuple[CorpusFile, ...], tmp_path: Path) -> None:
     pretrain(corpus, TINY, tmp_path)
     with pytest.raises(BadParameter, match="started with batch_size 8, not 4. Use the same again"):
-        pretrain(corpus, replace(TINY, batch_size=4), tmp_path)
+        pretrain(corpus, TINY.changed(batch_size=4), tmp_path)
     with pytest.raises(BadParameter, match="started with another corpus"):
         pretrain((replace(corpus[0], sha256="other"),), TINY, tmp_path)
-    assert pretrain(corpus, replace(TINY, steps=7), tmp_path) is not None
+    assert pretrain(corpus, TINY.changed(steps=7), tmp_path) is not None
     assert saved_steps(tmp_path) == 7
     with pytest.raises(BadParameter, match="steps must be at least the 7 already trained"):
-        pretrain(corpus, replace(TINY, steps=6), tmp_path)
+        pretrain(corpus, TINY.changed(steps=6), tmp_path)
 
 
 def test_the_learning_rate_rises_stays_and_falls_to_zero() -> None:
@@ -120,8 +122,8 @@ def test_the_learning_rate_rises_stays_and_falls_to_zero() -> None:
 
 @pytest.mark.parametrize("wrong", [{"width": 33}, {"steps": 0}, {"layers": 0}, {"batch_size": 0}])
 def test_an_impossible_recipe_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(BadParameter, match=f"{next(iter(wrong))} must be"):
-        replace(TINY, **wrong)
+    with pytest.raises(BadParameter, match=f"{next(iter(wrong)).replace('_', ' ')} must be"):
+        TINY.changed(**wrong)
 
 
 def test_a_model_is_made_from_text_by_the_commands_alone(tmp_path: Path) -> None:
@@ -129,22 +131,24 @@ def test_a_model_is_made_from_text_by_the_commands_alone(tmp_path: Path) -> None
     texts = [f"{who} {did} {what} ." for who in "abcdefghij" for did in "klmnopqrst" for what in "uvwxyz"]
     (tmp_path / "public.txt").write_text("\n".join(texts))
 
-    def run(*args: object) -> str:
-        done = CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
     model, source = tmp_path / "model", ("--corpus", tmp_path / "public.txt", "--texts", 6)
     small = ("--steps", 4, "--width", 16, "--heads", 2, "--layers", 1, "--vocabulary", 300, "--length", 8)
-    assert "BLEU" in run("prepare", "pretrain", *source, "--out", model, *small)
+    assert "BLEU" in succeed("prepare", "pretrain", *source, "--out", model, *small)
     facts = json.loads((model / "dpbart.json").read_text())
     assert facts["clip"] is None
     assert facts["recipe"]["pretrain"]["steps"] == 4
     assert facts["corpora"][0]["texts"] == 600
-    shown = run("prepare", "clip", "--model", model, *source)
+    copies_nothing = run("prepare", "clip", "--model", model, *source)
+    assert copies_nothing.exit_code == 1
+    assert "must copy public text before its clip can be chosen" in copies_nothing.stderr
+    model = Path(shutil.copytree(Bundle.find("mini").folder, tmp_path / "copies"))  # trained by the same commands
+    (tmp_path / "public.txt").write_text(
+        "\n".join(f"The {thing} is on the {place} table." for thing in THINGS.split() for place in range(60))
+    )
+    shown = succeed("prepare", "clip", "--model", model, *source)
     assert "<- chosen" in shown
     assert "standard deviation" in shown
     assert (model / "clip.png").stat().st_size > 5000
     assert clip_of(Bundle.at(model)).bound > 0
     (tmp_path / "in.txt").write_text("a k u .\n")
-    run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", model)
+    succeed("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", model)

@@ -14,14 +14,14 @@ import torch
 
 from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.halves import SplitBart
 from dpbart.models.text import Tokens
+from dpbart.options.recipes import PretrainRecipe, PruneRecipe
+from dpbart.prepare.clip import Copier, Copies
 from dpbart.prepare.corpus import CorpusFile
-from dpbart.prepare.importance import choose, importance
-from dpbart.prepare.pretrain import PretrainRecipe, new_bart, write_bundle
-from dpbart.prepare.prune import ClippedColumns, Pruned, PruneRecipe, prune, write_pruned
-from dpbart.prepare.quality import Copier, Copies
+from dpbart.prepare.pretrain import new_bart, write_bundle
+from dpbart.prepare.prune import ClippedColumns, Pruned, choose, importance, prune, write_pruned
 from dpbart.privacy.clipping import Clip
 from dpbart.rewrite.rewriter import Rewriter
 from tests.latents import entries_of
@@ -100,7 +100,7 @@ def test_a_layer_that_does_not_exist_is_refused(tiny: Bundle, corpus: tuple[Corp
     with pytest.raises(BadParameter, match="layer must be from 0 to 0 for this model, got 1"):
         importance(SplitBart.load(tiny.folder).model, layer=1)
     with pytest.raises(BadParameter, match="layer must be from 0 to 0 for this model, got 1"):
-        prune(tiny, corpus, replace(RECIPE, layer=1), tmp_path / "training", texts=3)
+        prune(tiny, corpus, RECIPE.changed(layer=1), tmp_path / "training", texts=3)
     assert not (tmp_path / "training").exists()  # or its recipe would insist on the missing layer
 
 
@@ -108,10 +108,10 @@ def test_a_layer_that_does_not_exist_is_refused(tiny: Bundle, corpus: tuple[Corp
     ("wrong", "message"),
     [
         ({"steps": 0}, "steps must be at least 1, got 0"),
-        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
-        ({"learning_rate": float("nan")}, "learning_rate must be greater than 0 and finite, got nan"),
+        ({"batch_size": 0}, "batch size must be at least 1, got 0"),
+        ({"learning_rate": float("nan")}, "learning rate must be a number between"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"quantile": 1.0}, "quantile must be between 0 and 1, both excluded, got 1.0"),
+        ({"quantile": 1.0}, "quantile must be less than 1, got 1.0"),
         ({"clip": -1.0}, "bound must be between .*, got -1.0"),
     ],
 )
@@ -196,7 +196,7 @@ def test_another_recipe_cannot_resume_in_the_same_folder(
     tiny: Bundle, corpus: tuple[CorpusFile, ...], tmp_path: Path
 ) -> None:
     prune(tiny, corpus, RECIPE, tmp_path, texts=3)
-    for other in (replace(RECIPE, quantile=0.5), replace(RECIPE, steps=4)):
+    for other in (RECIPE.changed(quantile=0.5), RECIPE.changed(steps=4)):
         with pytest.raises(BadParameter, match="was started with"):
             prune(tiny, corpus, other, tmp_path, texts=3)
     with pytest.raises(BadParameter, match="was started with clip 1.0, not 1.4"):  # twice the model's own

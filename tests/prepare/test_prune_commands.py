@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
-from dpbart.models.latent import clip_of
+from dpbart.models.families import clip_of
 from dpbart.prepare.corpus import CorpusFile
+from tests.command_line import succeed
 
 
 def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle, tmp_path: Path) -> None:
@@ -21,16 +22,11 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
     (tmp_path / "public.txt").write_text("\n".join(texts))
     source, pr, plus = ("--corpus", tmp_path / "public.txt"), tmp_path / "pr", tmp_path / "pr-plus"
 
-    def run(*args: object) -> str:
-        done = CliRunner().invoke(cli, [str(arg) for arg in args], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
     asked: dict[str, object] = {"rounds": 3, "steps": 2, "batch_size": 4, "learning_rate": 1e-4, "quantile": 0.5}
     asked |= {"by": "v", "layer": 0, "clip": 0.4, "seed": 7}
     options = [part for name, value in asked.items() for part in (f"--{name.replace('_', '-')}", value)]
     command = ("prepare", "prune", "--model", tiny.folder, *source, "--out", pr, *options, "--texts", 2)
-    lines = run(*command).splitlines()
+    lines = succeed(*command).splitlines()
     assert lines[0].endswith("at epsilon 10, 50, 100, 250, 500, 750, 1,000, 2,500")
     assert [line.split()[:2] for line in lines[1:4]] == [["1", "16"], ["2", "8"], ["3", "4"]]
     assert (pr / "rounds.png").stat().st_size > 5000
@@ -39,7 +35,7 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
     assert facts.kept is not None
     assert len(facts.kept) == 8
     assert [each["name"] for each in facts.corpora] == ["made_up.txt", "public.txt"]
-    rounds = json.loads(run(*command, "--round", 3, "--json"))["rounds"]  # already trained: only the columns change
+    rounds = json.loads(succeed(*command, "--round", 3, "--json"))["rounds"]  # already trained: only the columns change
     assert [each["kept"] for each in rounds] == [16, 8, 4]
     # 2 sqrt(12 positions x 4 columns) times the analytic Gaussian's 0.03614 at epsilon 500, delta 1e-5
     assert rounds[2]["noise_in_bounds"]["500"] == pytest.approx(2 * 48**0.5 * 0.03614, rel=1e-3)
@@ -47,13 +43,13 @@ def test_a_pruned_and_a_noisy_model_are_made_by_the_commands_alone(tiny: Bundle,
 
     asked = {"delta": 1e-6, "steps": 2, "batch_size": 4, "learning_rate": 1e-4, "seed": 7}
     options = [part for name, value in asked.items() for part in (f"--{name.replace('_', '-')}", value)]
-    closing = run("prepare", "noisy", "--model", pr, *source, "--out", plus, "--epsilon-range", 20, 300, *options)
+    closing = succeed("prepare", "noisy", "--model", pr, *source, "--out", plus, "--epsilon-range", 20, 300, *options)
     assert closing == f"Rewrite with it: dpbart rewrite IN OUT --epsilon 20 --model {plus}\n"  # the strongest promise
     made = Bundle.at(plus).facts
     assert {**asked, "epsilon_low": 20, "epsilon_high": 300}.items() <= made.recipe["noisy"].items()
     assert (made.variant, made.kept, made.corpora) == ("pr-plus", Bundle.at(pr).facts.kept, facts.corpora)
     (tmp_path / "in.txt").write_text("a k u .\n")
-    run("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", plus)
+    succeed("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", 100, "--model", plus)
 
 
 @pytest.mark.parametrize("command", ["prune", "noisy"])

@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 
-from dpbart.privacy.clipping import ByNorm, ByValue
+from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, Laplace, NonPrivate
 
 
@@ -28,7 +28,7 @@ def laplace_divergence(apart: float) -> float:
 @pytest.mark.parametrize("entries", [1, 30])
 def test_no_document_leaks_more_through_laplace_noise_than_the_bound(epsilon: float, entries: int) -> None:
     laplace = Laplace(epsilon)
-    by_value, by_norm = ByValue(0.5).sensitivity(entries), ByNorm(0.5, order=1).sensitivity(entries)
+    by_value, by_norm = ByValue(0.5).sensitivity(entries), Sensitivity(l1=1.0, l2=1.0)  # of the L1 ball of radius 0.5
     # The documents with the largest divergence. In the box, every entry is at its bound:
     nats = laplace.bits(by_value) * math.log(2)
     assert entries * laplace_divergence(0.5 / laplace.noise_scale(by_value)) <= nats * (1 + 1e-9)

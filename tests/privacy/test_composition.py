@@ -22,11 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.budget.composition import EXACT, LOSSES, ONE, SUM, Release, compose
 from dpbart.privacy.calibration import gaussian_delta, gaussian_epsilon
 from dpbart.privacy.clipping import Bounds, ByValue
-from dpbart.privacy.decimals import exactly, minus, written
-from dpbart.privacy.event import Event
+from dpbart.privacy.composition import EXACT, LOSSES, ONE, SUM, Release, compose
+from dpbart.privacy.guarantee import Event, exactly, minus, written
 from dpbart.privacy.mechanisms import Gaussian, Laplace, NoiseMechanism, NonPrivate, Response
 
 DELTA = Decimal("0.00001")
@@ -172,7 +171,7 @@ def test_any_budget_and_any_number_of_texts_take_a_second_and_no_more_than_the_s
 def test_nothing_is_computed_where_nothing_can_be_gained() -> None:
     code = (
         "import sys; from decimal import Decimal; from dpbart.privacy.mechanisms import Response\n"
-        "from dpbart.privacy.budget.composition import Release, compose\n"
+        "from dpbart.privacy.composition import Release, compose\n"
         "one = Release((Response(50.0, 1 << 60).facts.event,))\n"
         "assert compose({one: 500}, delta=Decimal('1e-5')).epsilon == 25_000\n"
         "print('dp_accounting' in sys.modules)"

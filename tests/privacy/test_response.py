@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -51,7 +52,7 @@ def shares(response: Response, given: tuple[int, ...]) -> list[tuple[float, floa
             float(beta.ppf(DOUBT / 2, drawn[value], RUNS - drawn[value] + 1)) if drawn[value] else 0.0,
             float(beta.ppf(1 - DOUBT / 2, drawn[value] + 1, RUNS - drawn[value])),
         )
-        for value in range(response.options * response.near)
+        for value in range(response.options * response.near**response.places)
     ]
 
 
@@ -78,6 +79,53 @@ def test_each_value_of_a_set_is_e_to_the_epsilon_times_as_likely_as_any_other(gi
 def test_a_set_with_a_value_twice_or_outside_or_of_another_size_is_refused(given: tuple[int, ...]) -> None:
     with pytest.raises(BadParameter, match="no value, or 2 different ones"):
         Response(1.5, 3, near=2).privatize([(0, 1), given], SystemEntropy())
+
+
+@pytest.mark.parametrize(
+    ("options", "near", "places", "given"),
+    [
+        (4, 2, 2, (1, 2, 3, 0)),  # one place is 1 or 2, the other 3 or 0
+        (4, 2, 2, (0, 1, 0, 1)),
+        (8, 1, 3, (1, 0, 1)),
+        (9, 1, 2, (2, 2)),  # the same sentence at two places
+        (4, 1, 1, (3,)),
+        (3, 2, 1, (5, 0)),
+    ],
+)
+def test_each_tuple_of_a_text_is_e_to_the_epsilon_times_as_likely_as_any_other(
+    options: int, near: int, places: int, given: tuple[int, ...]
+) -> None:
+    """All tuples of a small book, against the closed form: p / near^places for a text's own, q / near^places else."""
+    response = Response(1.5, options, near, places)
+    sets = [given[place * near : (place + 1) * near] for place in range(places)]
+    own = {response.join(members) for members in product(*sets)}
+    assert len(own) == near**places
+    weight = near**places * (math.exp(1.5) + options - 1)
+    bounds = shares(response, given)
+    assert len(bounds) == response.values**places == options * near**places
+    for value, (low, high) in enumerate(bounds):
+        assert low <= (math.exp(1.5) if value in own else 1) / weight <= high
+
+
+@pytest.mark.parametrize("given", [(0, 0, 1, 2), (0, 1, 2, 2), (0, 1), (0, 1, 2, 4), (0, 1, -1, 2), (0, 1, 2, 3, 0, 1)])
+def test_a_tuple_with_a_value_twice_in_a_set_or_outside_is_refused(given: tuple[int, ...]) -> None:
+    with pytest.raises(BadParameter, match="2 different ones for each of 2 places, all from 0 to 3"):
+        Response(1.5, 4, near=2, places=2).privatize([(0, 1, 2, 3), given], SystemEntropy())
+
+
+def test_places_must_share_the_options_evenly() -> None:
+    for options, places in ((8, 2), (1 << 67, 5), (4, 0)):
+        with pytest.raises(BadParameter, match="every place must have the same number of options"):
+            Response(1.0, options, places=places)
+    assert Response(50.0, 1 << 65, places=5).values == 1 << 13
+
+
+def test_several_places_promise_what_one_code_of_as_many_bits_promises() -> None:
+    alone, together = Response(20.0, 1 << 24).facts, Response(20.0, 1 << 24, near=2, places=2).facts
+    assert (together.guarantee, together.bits, together.event) == (alone.guarantee, alone.bits, alone.event)
+    assert together.figures == {**alone.figures, "near": 2, "places": 2}
+    assert Response.recomputed(together.figures, together.guarantee) == together
+    assert together.recipe.endswith("|bits:24|near:2|places:2")
 
 
 @pytest.mark.parametrize("near", [2, 32])
@@ -170,6 +218,12 @@ def test_every_value_uses_the_same_number_of_words() -> None:
         Response(10.0, 1 << 11, near=2).privatize([given] * 7, entropy)
         asked.append(entropy.asked)
     assert asked == [[7, 7, 7]] * 3
+    asked = []
+    for places in ((0, 1, 2, 3), (62, 63, 63, 62), ()):
+        entropy = Counting(3)
+        Response(10.0, 1 << 10, near=2, places=2).privatize([places] * 7, entropy)
+        asked.append(entropy.asked)
+    assert asked == [[7, 14, 7]] * 3
 
 
 @pytest.mark.parametrize(

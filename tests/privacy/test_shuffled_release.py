@@ -125,3 +125,9 @@ def test_a_central_epsilon_that_leaves_nothing_for_a_text_is_refused() -> None:
 def test_gaussian_noise_is_refused() -> None:
     with pytest.raises(BadParameter, match="local delta of 0"):
         shuffled_release(Guarantee(4.0, 1e-6), rows=100, most_rows=1, delta=1e-6, options=None)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_person_alone_in_a_file_gets_all_of_the_central_epsilon(most: int) -> None:
+    """Not a thousandth less: nobody hides them, so the local epsilons of their rows add up to it."""
+    assert local_for(Guarantee(1.0 * most, 1e-6), rows=most, most_rows=most, options=None) == 1.0

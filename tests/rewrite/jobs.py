@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dpbart import Card, Rewriter
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.options.rewriting import Request
+from dpbart.rewrite.engines.engine import Inline
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
-from dpbart.testing import described
+from dpbart.testing import described, fake_rewriter
+
+PART = 8  # rows of a part, where a test makes them small
 
 
 def inline(rewriter: Rewriter) -> Inline:
@@ -27,6 +29,11 @@ def run(request: Request, rewriter: Rewriter) -> Card:
 def marked(texts: Sequence[str]) -> list[str]:
     """The texts, each with a unique mark."""
     return [f"{text} {secrets.token_hex(8)}" for text in texts]
+
+
+def marking_rewriter(*, epsilon: float = 500, batch_size: int = 4) -> Rewriter:
+    """A rewriter that returns each text with a unique mark."""
+    return fake_rewriter(marked, epsilon=epsilon, delta=1e-9, batch_size=batch_size)
 
 
 def shuffle_request(folder: Path, ending: str = ".csv", **changed: Any) -> Request:

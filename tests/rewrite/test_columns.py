@@ -15,16 +15,17 @@ import pytest
 from click.testing import CliRunner
 
 from dpbart import rewrite_frame
+from dpbart.card.verify import verify
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotResumable
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.privacy.card.verify import verify
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
+from dpbart.rewrite.durable.folder import NewTexts, SavedTexts
 from dpbart.rewrite.frames import batch_function
 from dpbart.rewrite.job import plan
 from dpbart.rewrite.notices import notices
-from dpbart.rewrite.request import Request
+from dpbart.rewrite.plan import Outline
 from dpbart.tables.table import open_table
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import marked, run
@@ -61,8 +62,10 @@ def shown(texts: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("joined", [False, True])
 def test_no_original_cell_of_any_text_column_reaches_the_output(visits: Path, ending: str, *, joined: bool) -> None:
     source, target = visits.with_name(f"source.{ending}"), visits.with_name(f"out.{ending}")
-    run(Request(visits, source, text_column="who"), fake_rewriter(list))  # converts the file, and keeps its texts
-    run(Request(source, target, text_column=BOTH, join_columns=joined), fake_rewriter(shown))
+    run(
+        Request(visits, source, text_column="who", keep_all=True), fake_rewriter(list)
+    )  # converts the file, and keeps its texts
+    run(Request(source, target, text_column=BOTH, join_columns=joined, keep_all=True), fake_rewriter(shown))
     table = open_table(target, text_column="a")
     (batch,) = table.batches(100)
     new = [["new a0. b0."], None] if joined else [["new a0."], ["new b0."]]
@@ -95,7 +98,8 @@ def test_a_number_in_the_second_text_column_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_counts_for_the_sum_on_the_card(visits: Path) -> None:
-    card = run(Request(visits, visits.with_name("out.csv"), text_column=BOTH), fake_rewriter(mechanism="laplace"))
+    request = Request(visits, visits.with_name("out.csv"), text_column=BOTH, keep_all=True)
+    card = run(request, fake_rewriter(mechanism="laplace"))
     assert (card.rows, card.texts, card.person.most_texts) == (6, 12, 2)
     assert (card.guarantee.epsilon, card.row and card.row.guarantee.epsilon) == (10, 20)
     assert card.person.counted_guarantee.epsilon == 20
@@ -129,7 +133,7 @@ def test_the_texts_of_a_person_add_up_over_columns_on_the_card_and_in_the_ledger
 def test_a_randomised_label_is_counted_once_for_a_row(visits: Path) -> None:
     ledger, out = visits.with_name("l.db"), visits.with_name("out.csv")
     labels = {"label_column": "stars", "labels": "randomize:2", "label_set": ("0", "1")}
-    request = Request(visits, out, text_column=BOTH, person_column="who", ledger=ledger, **labels)  # type: ignore[arg-type]
+    request = Request(visits, out, text_column=BOTH, person_column="who", ledger=ledger, **labels)
     card = run(request, fake_rewriter(mechanism="laplace"))
     assert (card.guarantee.epsilon, card.row and card.row.guarantee.epsilon) == (12, 22)
     assert card.person.counted_guarantee.epsilon == 66
@@ -155,7 +159,7 @@ def test_a_delta_must_be_small_enough_for_all_texts(visits: Path) -> None:
 def test_joined_columns_are_one_text_under_one_epsilon(visits: Path) -> None:
     request = Request(visits, visits.with_name("out.csv"), text_column=("b", "a"), join_columns=True)
     card = run(request, fake_rewriter(shown, mechanism="laplace"))
-    assert read_csv(visits.with_name("out.csv"))[1] == {"who": "p1", "stars": "1", "b": "new b1. a1."}
+    assert read_csv(visits.with_name("out.csv"))[1] == {"b": "new b1. a1."}
     assert (card.texts, card.row and card.row.guarantee.epsilon, card.person.most_texts) == (6, 10, 1)
     assert "one in each row: the columns 'b', 'a', joined, in 'b'; the others are not released" in card.as_text()
     assert not any(each.held is False for each in verify(visits.with_name("out.csv.card.json")))
@@ -165,7 +169,7 @@ def test_joined_columns_go_to_plain_text_and_into_the_documents_of_people(visits
     run(Request(visits, visits.with_name("out.txt"), text_column=BOTH, join_columns=True), fake_rewriter(shown))
     assert visits.with_name("out.txt").read_text().splitlines()[:2] == ["new a0. b0.", "new a1. b1."]
     people = {"person_column": "who", "join_documents": True}
-    request = Request(visits, visits.with_name("out.csv"), text_column=BOTH, join_columns=True, **people)  # type: ignore[arg-type]
+    request = Request(visits, visits.with_name("out.csv"), text_column=BOTH, join_columns=True, **people)
     assert run(request, fake_rewriter(shown)).rows == 2
     assert read_csv(visits.with_name("out.csv"))[0]["a"].split() == ["new", "a0.", "b0.", "a2.", "b2.", "a4.", "b4."]
 
@@ -176,7 +180,6 @@ def test_joined_columns_go_to_plain_text_and_into_the_documents_of_people(visits
         ({"text_column": ("a", "a")}, "each text column must be named once"),
         ({"text_column": ()}, "each text column must be named once"),
         ({"text_column": BOTH, "shuffle": True}, "--shuffle releases one text of each row"),
-        ({"split": "sentences", "shuffle": True}, "--shuffle releases one text of each row"),
         ({"join_columns": True, "text_column": "a"}, "--join-columns joins several text columns"),
         (
             {"text_column": BOTH, "target": Path("out.txt")},
@@ -192,7 +195,7 @@ def test_joined_columns_go_to_plain_text_and_into_the_documents_of_people(visits
 )
 def test_columns_that_contradict_each_other_are_refused(asked: dict[str, object], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
-        Request(**{"source": Path("in.csv"), "target": Path("out.csv"), **asked})  # type: ignore[arg-type]
+        Outline.of(Request(**{"source": Path("in.csv"), "target": Path("out.csv"), **asked}))
 
 
 def test_a_killed_run_resumes_with_the_same_columns_and_no_other(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,14 +210,14 @@ def test_a_killed_run_resumes_with_the_same_columns_and_no_other(visits: Path, m
 
     def asked(**other: object) -> Request:
         known = {"text_column": BOTH, "person_column": "who", "ledger": visits.with_name("l.db")}
-        return Request(visits, visits.with_name("out.csv"), **{**known, **other})  # type: ignore[arg-type]
+        return Request(visits, visits.with_name("out.csv"), **{**known, **other})
 
     rewriter = fake_rewriter(lambda texts: marked(shown(texts)), batch_size=2)
     with monkeypatch.context() as patched:
         patched.setattr(SavedTexts, "add", add)
         with pytest.raises(KeyboardInterrupt):
             run(asked(), rewriter)
-    for other in ({"text_column": "a"}, {"text_column": ("b", "a")}, {"join_columns": True}, {"split": "sentences"}):
+    for other in ({"text_column": "a"}, {"text_column": ("b", "a")}, {"join_columns": True}):
         with pytest.raises(NotResumable, match="because this has changed"):
             run(asked(resume=True, **other), rewriter)
     run(asked(resume=True), rewriter)
@@ -228,7 +231,7 @@ def test_a_killed_run_resumes_with_the_same_columns_and_no_other(visits: Path, m
 def test_the_run_says_how_many_releases_a_row_is(visits: Path) -> None:
     described_as = described(fake_rewriter(mechanism="laplace"))
     lines = notices(plan(Request(visits, visits.with_name("out.csv"), text_column=BOTH), described_as))
-    assert lines[1] == (
+    assert lines[5] == (
         "Each row is 2 releases (2 text columns), each under (epsilon 10, delta 0). All texts of a row together are "
         "under (epsilon 20, delta 0)."
     )
@@ -238,8 +241,8 @@ def test_the_run_says_how_many_releases_a_row_is(visits: Path) -> None:
 def test_the_option_may_be_repeated(visits: Path) -> None:
     out = visits.with_name("out.csv")
     asked = ["rewrite", str(visits), str(out), "--text-column", "a", "--text-column", "b", "-m", "mini-code"]
-    done = CliRunner().invoke(cli, [*asked, "-e", "10", "--pieces", "3"])
-    assert (done.exit_code, "Pass --split sentences" in done.stderr) == (1, True)
+    done = CliRunner().invoke(cli, [*asked, "-e", "10"])
+    assert (done.exit_code, "Each row is 2 releases (2 text columns)" in done.stderr) == (0, True)
     done = CliRunner().invoke(cli, ["rewrite", str(visits), str(out), "--text-column", "a", "--text-column", "a"])
     assert (done.exit_code, "each text column must be named once" in done.stderr) == (1, True)
 

@@ -11,27 +11,18 @@ import pytest
 
 from dpbart import Rewriter
 from dpbart.errors import NotResumable
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
+from dpbart.rewrite.durable.folder import NewTexts, SavedTexts, folder_of
 from dpbart.rewrite.durable.unfinished import UnfinishedRun
-from dpbart.rewrite.request import Request
-from dpbart.testing import fake_rewriter
-from tests.rewrite.jobs import marked, run, write_people
+from tests.rewrite.jobs import PART, run, write_people
 
-ROWS, PART = 40, 8
+ROWS = 40
 
 
 class Dead(BaseException):
     """Stands for a kill: no part of the program catches it to do anything else."""
-
-
-@pytest.fixture
-def rewriter(monkeypatch: pytest.MonkeyPatch) -> Rewriter:
-    monkeypatch.setattr(commit, "PART_ROWS", PART)
-    return fake_rewriter(marked, epsilon=500, delta=1e-9, batch_size=4)
 
 
 @pytest.fixture
@@ -41,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 def a_request(folder: Path, out: str = "out.csv", **changed: object) -> Request:
     task = {"person_column": "who", "ledger": folder / "l.db", "resume": True, **changed}
-    return Request(folder / "in.csv", folder / out, **task)  # type: ignore[arg-type]
+    return Request(folder / "in.csv", folder / out, **task)
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, call: int = 1, after: bool = False) -> None:

@@ -20,17 +20,16 @@ from dpbart import Rewriter
 from dpbart.cli import cli
 from dpbart.errors import BadParameter, EngineFailed, NotPrepared
 from dpbart.models.bundle import Bundle
+from dpbart.options.rewriting import Request
+from dpbart.options.settings import Settings
 from dpbart.privacy.mechanisms import Noised
 from dpbart.privacy.sampling import SystemEntropy
+from dpbart.rewrite.chosen import ChosenModel
 from dpbart.rewrite.engines import choose_engine
-from dpbart.rewrite.engines.engine import Engine, Make
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.rewrite.engines.engine import Engine, Inline, Make, Processes
 from dpbart.rewrite.engines.on_ray import OnRay
-from dpbart.rewrite.engines.processes import Processes
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
-from dpbart.rewrite.settings import Settings
-from dpbart.tables.batch import Batch, Rows
+from dpbart.tables.batch import Batch, DictRows
 from dpbart.testing import FakeModel, described, fake_rewriter
 
 OBJECTS = ("a red bicycle", "two letters", "the garden gate", "an apple", "the blue boat", "a song", "nine keys")
@@ -67,7 +66,26 @@ def make_nothing() -> Rewriter:
 def batches(count: int) -> Iterator[Batch]:
     for number in range(count):
         rows = [{"text": f"text {4 * number + place}"} for place in range(4)]
-        yield Rows(4 * number + 1, ("text",), rows)
+        yield DictRows(4 * number + 1, ("text",), rows)
+
+
+@pytest.fixture(scope="module")
+def one_ray() -> Iterator[list[str]]:
+    """Keep the Ray that the first engine starts for the others. Returns what the engines asked of Ray."""
+    import ray
+
+    asked, start, stop = list[str](), ray.init, ray.shutdown
+
+    def init(**options: object) -> None:
+        asked.append("init")
+        if not ray.is_initialized():
+            start(**options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray, "init", init)
+        patch.setattr(ray, "shutdown", lambda: asked.append("shutdown"))
+        yield asked
+    stop()
 
 
 def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
@@ -80,14 +98,14 @@ def engine_of(kind: str, make: Make, workers: int = 2) -> Engine:
 
 
 def test_workers_of_a_code_model_load_what_it_needs_and_no_more() -> None:
-    for model, module in (("mini-code", "dpbart.models.code.model"), ("mini", "dpbart.models.halves")):
-        engine = choose_engine("local", Settings(model, 10.0), workers=2)
+    for model, module in (("mini-code", "dpbart.models.code.model"), ("mini", "dpbart.models.bart")):
+        engine = choose_engine("local", ChosenModel(Settings(model, 10.0)), workers=2)
         assert isinstance(engine, Processes)
         assert engine.preload == (module,)
 
 
 @pytest.mark.parametrize("kind", ["processes", "ray"])
-def test_a_dead_worker_is_replaced_and_its_batch_returned_once(tmp_path: Path, kind: str) -> None:
+def test_a_dead_worker_is_replaced_and_its_batch_returned_once(tmp_path: Path, kind: str, one_ray: list[str]) -> None:
     read: list[int] = []
 
     def watched() -> Iterator[Batch]:
@@ -118,13 +136,13 @@ def test_all_engines_return_the_same_rows_in_the_same_order(tmp_path: Path, kind
     rows = [f"{number},{OBJECTS[number % 7]} {number}" for number in range(61)]
     source.write_text("\n".join(["id,text", *rows]) + "\n")
     rewriter = make()
-    card = plan(Request(source, out), described(rewriter)).run(engine_of(kind, make))
+    card = plan(Request(source, out, keep_all=True), described(rewriter)).run(engine_of(kind, make))
     assert out.read_text().splitlines()[1:] == [row.upper() for row in rows]
     assert card.run.engine == {"inline": "local, in one process", "processes": "local, in 2 processes"}[kind]
 
 
 def test_two_workers_draw_different_noise() -> None:
-    same = (Rows(4 * number + 1, ("text",), [{"text": "bits"}] * 4) for number in range(10))
+    same = (DictRows(4 * number + 1, ("text",), [{"text": "bits"}] * 4) for number in range(10))
     texts = [text for _, done in Processes(make_loud, 2).map(same) for text in done.texts]
     assert len(set(texts)) == len(texts) == 40
 
@@ -163,8 +181,8 @@ def test_a_worker_that_cannot_load_its_model_says_why(kind: str) -> None:
 
 
 def test_bad_engine_arguments_are_refused(tiny: Bundle) -> None:
-    settings = Settings(str(tiny.folder), epsilon=20)
-    replay = replace(settings, replay_seed=1)
+    asked = Settings(str(tiny.folder), epsilon=20)
+    settings, replay = ChosenModel(asked), ChosenModel(asked.changed(replay_seed=1))
     for engine in ("local", "ray"):
         with pytest.raises(BadParameter, match="a replay must have one worker, got 2"):
             choose_engine(engine, replay, workers=2)
@@ -219,8 +237,9 @@ def make_replayed(flag: Path) -> Rewriter:
     return replace(fake_rewriter(epsilon=500, batch_size=4, replay_seed=7), model=NoiseModel())
 
 
-def test_a_replay_on_ray_gives_the_same_texts_as_in_this_process(tmp_path: Path) -> None:
+def test_a_replay_on_ray_gives_the_same_texts_as_in_this_process(tmp_path: Path, one_ray: list[str]) -> None:
     """Even if its worker dies: the new one does not begin with the noise of the first row again."""
+    one_ray.clear()
     here, there = (
         [text for _, done in engine_of(kind, partial(make_replayed, flag), 1).map(batches(6)) for text in done.texts]
         for kind, flag in (("inline", Path("/nowhere/at/all")), ("ray", tmp_path / "once"))
@@ -228,6 +247,7 @@ def test_a_replay_on_ray_gives_the_same_texts_as_in_this_process(tmp_path: Path)
     assert (tmp_path / "once").exists()
     assert there == here
     assert len(set(here)) == 24
+    assert one_ray == ["init", "shutdown"]  # each engine stops the Ray that it started
 
 
 def test_a_replay_that_resumes_gives_the_same_texts_as_one_that_was_not_interrupted() -> None:

@@ -15,22 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotResumable
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
+from dpbart.rewrite.durable.folder import NewTexts, SavedTexts, folder_of
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
-from dpbart.testing import LINE, FakeModel, described, fake_rewriter
-from tests.rewrite.jobs import inline, marked, run
+from dpbart.testing import LINE, FakeModel, described
+from tests.rewrite.jobs import PART, inline, marked, marking_rewriter, run
 
-ROWS, PART = 40, 8
-
-
-def a_rewriter(*, epsilon: float = 500, batch_size: int = 4) -> Rewriter:
-    return fake_rewriter(marked, epsilon=epsilon, delta=1e-9, batch_size=batch_size)
+ROWS = 40
 
 
 @pytest.fixture
@@ -47,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def a_request(folder: Path, out: str = "out.csv", **changed: object) -> Request:
     task = {"person_column": "who", "ledger": folder / "l.db", **changed}
     target = Path(out) if out == "-" else folder / out
-    return Request(folder / "in.csv", target, **task)  # type: ignore[arg-type]
+    return Request(folder / "in.csv", target, **task)
 
 
 @pytest.fixture
@@ -63,7 +57,7 @@ def dead(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SavedTexts, "add", add)
         with pytest.raises(KeyboardInterrupt):
-            run(a_request(folder), a_rewriter())
+            run(a_request(folder), marking_rewriter())
     return folder
 
 
@@ -73,7 +67,7 @@ def test_standard_output_gets_no_text_that_the_ledger_has_not_recorded(
     class Standard:
         buffer = io.BytesIO()
 
-    rewriter = a_rewriter()
+    rewriter = marking_rewriter()
     monkeypatch.setattr(sys, "stdout", Standard)
     job = plan(a_request(folder, "-"), described(rewriter))
     Ledger(folder / "l.db").set_limit(Decimal(1200), "p0")
@@ -95,7 +89,7 @@ def test_a_part_that_was_paid_and_lost_ends_at_the_same_row_again(dead: Path, mo
         ends.append(self.rows)
 
     monkeypatch.setattr(SavedTexts, "add", add)
-    run(a_request(dead, resume=True), a_rewriter())
+    run(a_request(dead, resume=True), marking_rewriter())
     assert ends == [3 * PART, ROWS]
     assert Ledger(dead / "l.db").summary().texts == ROWS
 
@@ -123,15 +117,15 @@ def test_an_input_that_changes_while_the_output_is_written_is_found_by_its_conte
 
     monkeypatch.setattr(SavedTexts, "read", read)
     with pytest.raises(BadTable, match="in.csv' was changed during the run. 40 texts from before that are saved"):
-        run(a_request(folder), a_rewriter())
+        run(a_request(folder), marking_rewriter())
     assert sorted(file.name for file in folder.iterdir()) == [".out.csv.dpbart", "in.csv", "l.db"]
 
 
 def test_a_run_does_not_resume_with_another_length_or_batch_size(dead: Path) -> None:
     """A part that was paid and lost ends at a row that another batch size may never reach."""
     with pytest.raises(NotResumable, match=r"changed: batch size \(4, now 5\)"):
-        run(a_request(dead, resume=True), a_rewriter(batch_size=5))
-    longer = replace(a_rewriter(), model=FakeModel(marked, line=replace(LINE, length=21)))
+        run(a_request(dead, resume=True), marking_rewriter(batch_size=5))
+    longer = replace(marking_rewriter(), model=FakeModel(marked, line=replace(LINE, length=21)))
     with pytest.raises(NotResumable, match=r"changed: length \(20, now 21\)"):
         run(a_request(dead, resume=True), longer)
 
@@ -140,9 +134,9 @@ def test_a_run_does_not_resume_with_another_length_or_batch_size(dead: Path) -> 
 def test_a_job_refuses_a_rewriter_that_it_was_not_planned_for(
     folder: Path, out: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    job = plan(a_request(folder, out), described(a_rewriter()))
+    job = plan(a_request(folder, out), described(marking_rewriter()))
     with pytest.raises(BadParameter, match="a job must run with the rewriter it was planned for"):
-        job.run(inline(a_rewriter(epsilon=501)))
+        job.run(inline(marking_rewriter(epsilon=501)))
     assert Ledger(folder / "l.db").summary().texts == 0
     assert capfdbinary.readouterr().out == b""
     assert not (folder / "out.csv").exists()
@@ -155,7 +149,7 @@ def test_the_digest_of_an_input_is_keyed_anew_in_every_run(folder: Path, monkeyp
         with monkeypatch.context() as patched:
             patched.setattr(SavedTexts, "read", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                run(a_request(folder, name, ledger=None), a_rewriter())
+                run(a_request(folder, name, ledger=None), marking_rewriter())
         work = folder_of(folder / name)
         held.append(
             (json.loads((work / "run.json").read_text())["settings"]["the input"], (work / "secret").read_bytes())

@@ -7,6 +7,8 @@ import json
 import math
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +17,10 @@ import pytest
 
 from dpbart import Card, Rewriter
 from dpbart.errors import BadParameter, BadTable
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import inline, run
 
@@ -48,7 +50,7 @@ def read(file: Path) -> list[dict[str, str]]:
 
 def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
-    card = run(Request(reviews, out), rewriter)
+    card = run(Request(reviews, out, keep_all=True), rewriter)
     before, after = read(reviews), read(out)
     assert list(after[0]) == ["id", "text", "stars", "shop"]
     assert [{**row, "text": ""} for row in after] == [{**row, "text": ""} for row in before]
@@ -60,9 +62,9 @@ def test_rows_order_and_other_columns_are_kept(rewriter: Rewriter, reviews: Path
 @pytest.mark.parametrize("ending", ["jsonl", "parquet", "tsv", "txt"])
 def test_every_format_can_be_read_and_written(rewriter: Rewriter, reviews: Path, tmp_path: Path, ending: str) -> None:
     middle, out, back = tmp_path / f"middle.{ending}", tmp_path / f"out.{ending}", tmp_path / "back.csv"
-    run(Request(reviews, middle), rewriter)
-    assert run(Request(middle, out), rewriter).rows == 10
-    run(Request(out, back), rewriter)
+    run(Request(reviews, middle, keep_all=ending != "txt"), rewriter)
+    assert run(Request(middle, out, keep_all=ending != "txt"), rewriter).rows == 10
+    run(Request(out, back, keep_all=True), rewriter)
     kept = {"text": ""} if ending == "txt" else {"id": "003", "text": "", "stars": "3", "shop": "Leeds, UK"}
     assert {**read(back)[3], "text": ""} == kept
 
@@ -93,7 +95,7 @@ def test_the_card_is_written_next_to_the_output_and_describes_the_run(
 
 def test_labels_are_dropped_or_declared_public(rewriter: Rewriter, reviews: Path, tmp_path: Path) -> None:
     dropped, public = tmp_path / "dropped.csv", tmp_path / "public.csv"
-    card = run(Request(reviews, dropped, label_column="stars", labels="drop"), rewriter)
+    card = run(Request(reviews, dropped, label_column="stars", labels="drop", keep_all=True), rewriter)
     assert list(read(dropped)[0]) == ["id", "text", "shop"]
     assert card.labels == "dropped: column 'stars' is not in the output"
     card = run(Request(reviews, public, label_column="stars", labels="public"), rewriter)
@@ -137,7 +139,7 @@ def test_delta_must_be_below_one_over_the_rows(reviews: Path, tmp_path: Path) ->
         (
             lambda i, o: Request(i, o, text_column="txt"),
             BadTable,
-            "has no column 'txt'. It has: id, text, stars and 1 more",
+            "has no column 'txt'. It has: id, text, stars, shop. Pass",
         ),
         (lambda i, o: Request(i, o, label_column="l", labels="drop"), BadTable, "has no column 'l'. It has: id, text"),
         (lambda i, o: Request(i, o, label_column="stars"), BadParameter, "needs a policy"),
@@ -187,7 +189,7 @@ def test_parquet_keeps_its_types(rewriter: Rewriter, tmp_path: Path) -> None:
         {"when": pa.array([1, 2], pa.timestamp("ns")), "text": ["a", None], "n": pa.array([1, 2], pa.int8())}
     )
     pq.write_table(table, source)
-    run(Request(source, out), rewriter)
+    run(Request(source, out, keep_all=True), rewriter)
     assert pq.read_table(out).schema.types == table.schema.types
 
 
@@ -195,7 +197,7 @@ def test_parquet_metadata_is_not_copied_to_the_output(rewriter: Rewriter, tmp_pa
     field = pa.field("text", pa.string(), metadata={"note": "patient Anna Meier"})
     schema = pa.schema([field], metadata={"pandas": "patient Anna Meier"})
     pq.write_table(pa.table({"text": ["a"]}, schema=schema), tmp_path / "in.parquet")
-    run(Request(tmp_path / "in.parquet", tmp_path / "out.parquet"), rewriter)
+    run(Request(tmp_path / "in.parquet", tmp_path / "out.parquet", keep_all=True), rewriter)
     assert b"Anna" not in (tmp_path / "out.parquet").read_bytes()
 
 
@@ -225,6 +227,46 @@ def test_an_output_with_texts_only_has_a_card_that_says_labels_were_dropped(
     task = Request(reviews, tmp_path / "out.txt", label_column="stars", labels="public")
     card = run(task, rewriter)
     assert (card.labels, list(card.other_columns)) == ("dropped: column 'stars' is not in the output", [])
+
+
+SEVERAL = {"text_column": ("text", "shop")}
+LABELS = {"label_column": "stars", "labels": "randomize:1", "label_set": tuple("01234")}
+
+
+@pytest.mark.parametrize(
+    ("more", "used"),
+    [
+        ({}, False),
+        ({"shuffle": True}, True),
+        (SEVERAL, True),
+        ({**SEVERAL, "join_columns": True}, False),
+        (LABELS, True),
+        ({"label_column": "stars", "labels": "public"}, False),
+        ({"person_column": "id"}, True),
+        ({"id_column": "id"}, True),
+        ({"person_column": "id", "join_documents": True}, False),
+        ({"person_column": "id", "ledger": "l.db"}, False),  # the ledger has a delta of its own
+    ],
+)
+def test_a_delta_that_a_pure_run_does_not_use_is_refused(
+    reviews: Path, more: dict[str, object], *, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(reviews.parent)
+    request, pure = Request(reviews, "out.csv", **more), described(fake_rewriter(mechanism="laplace"))
+    with nullcontext() if used else pytest.raises(BadParameter, match="a delta of 0.003 would have no effect"):
+        plan(request, replace(pure, delta=0.003)).account.close()
+    plan(request, replace(pure, delta=1e-5)).account.close()  # the default
+    if not request.output.shuffle:
+        plan(request, replace(pure, delta=0.0)).account.close()
+        plan(request, described(fake_rewriter(delta=0.003))).account.close()  # Gaussian noise uses it
+        plan(request, replace(described(fake_rewriter(delta=0.003, replay_seed=1)), delta=0.003)).account.close()
+
+
+def test_a_delta_that_measures_people_must_be_below_one_over_them(reviews: Path, tmp_path: Path) -> None:
+    pure = described(fake_rewriter(mechanism="laplace"))
+    request = Request(reviews, tmp_path / "out.csv", person_column="id")
+    with pytest.raises(BadParameter, match=r"delta must be below 1 / 10 for 10 people, got 0\.3\. Pass --delta 1e-02"):
+        plan(request, replace(pure, delta=0.3))
 
 
 def test_six_texts_of_one_person_at_a_large_delta_get_their_card(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ import pytest
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite import joined
+from dpbart.options.rewriting import Request
+from dpbart.rewrite import people as joined
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.joined import Joined
-from dpbart.rewrite.people import People
-from dpbart.rewrite.request import Request
+from dpbart.rewrite.people import Joined, People
 from dpbart.tables.table import open_table
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import run
@@ -58,10 +57,8 @@ def test_only_the_characters_that_a_model_can_read_are_kept(tmp_path: Path) -> N
 
 def test_each_person_gets_one_row_and_spends_one_epsilon(rewriter: Rewriter, notes: Path, tmp_path: Path) -> None:
     out, ledger = tmp_path / "out.jsonl", tmp_path / "l.db"
-    task = Request(
-        notes, out, label_column="ill", labels="public", person_column="who", join_documents=True, ledger=ledger
-    )
-    card = run(task, rewriter)
+    people = {"person_column": "who", "join_documents": True, "ledger": ledger, "keep_columns": ["who"]}
+    card = run(Request(notes, out, label_column="ill", labels="public", **people), rewriter)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [{**row, "text": ""} for row in rows] == [
         {"who": "anna", "text": "", "ill": "x"},
@@ -78,7 +75,7 @@ def test_parquet_keeps_the_type_of_the_person(rewriter: Rewriter, tmp_path: Path
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     who = pa.array([5, 6, 5], pa.int16())
     pq.write_table(pa.table({"who": who, "day": pa.array([1, 2, 3], pa.date32()), "text": ["a", "b", "c"]}), source)
-    run(Request(source, out, person_column="who", join_documents=True), rewriter)
+    run(Request(source, out, person_column="who", join_documents=True, keep_columns=["who"]), rewriter)
     held = pq.read_table(out)
     assert held.schema.names == ["who", "text"]
     assert held.column("who").combine_chunks().equals(pa.array([5, 6], pa.int16()))

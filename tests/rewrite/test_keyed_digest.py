@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable.unfinished import INPUT
-from dpbart.rewrite.request import Request
 from dpbart.testing import fake_rewriter
 from tests.rewrite.jobs import run
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +14,10 @@ import pytest
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, BadTable
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.options.rewriting import LabelOptions, Request
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.labels import read_label_set
-from dpbart.rewrite.request import Request
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import run
 
@@ -52,7 +53,7 @@ def test_labels_are_randomised_and_their_epsilon_is_added(rewriter: Rewriter, tm
     assert 490 < card.person.counted_guarantee.epsilon <= 500.7
     assert "3-ary randomised response, epsilon 0.7 of the guarantee; the public label set is: 0, 1, 2" in card.labels
     release = Ledger(ledger).entries("7")[0].run.release
-    assert [str(event.epsilon) for event in release.events] == ["500", "0.7"]
+    assert [event.epsilon for event in release.events] == [500, Decimal("0.7")]
 
 
 def test_labels_keep_their_type(rewriter: Rewriter, tmp_path: Path) -> None:
@@ -171,14 +172,16 @@ def test_a_set_with_the_same_label_twice_is_refused(labels: tuple[str, ...]) -> 
 )
 def test_a_bad_label_policy_is_refused(settings: dict[str, str], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
-        Request(Path("in.csv"), Path("out.csv"), label_column="l", **settings)  # type: ignore[arg-type]
+        Request(Path("in.csv"), Path("out.csv"), label_column="l", **settings)
 
 
 def test_the_label_set_comes_from_an_option_or_a_public_file(tmp_path: Path) -> None:
     file = tmp_path / "labels.txt"
     file.write_text("good\n\nbad\n")
-    assert read_label_set(None, file) == read_label_set("good,bad", None) == ("good", "bad")
+    asked: dict[str, Any] = {"label_column": "l", "labels": "randomize:1"}
+    assert LabelOptions(label_file=file, **asked).label_set == ("good", "bad")
+    assert LabelOptions(label_file=file, **asked) == LabelOptions(label_set=("good", "bad"), **asked)
     with pytest.raises(BadParameter, match="one place"):
-        read_label_set("a,b", file)
+        LabelOptions(label_set=("a", "b"), label_file=file, **asked)
     with pytest.raises(BadTable, match="cannot be read"):
-        read_label_set(None, tmp_path / "none.txt")
+        LabelOptions(label_file=tmp_path / "none.txt", **asked)

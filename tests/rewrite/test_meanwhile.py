@@ -15,23 +15,22 @@ import pytest
 
 from dpbart import Rewriter, files
 from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotResumable
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.durable import commit, saved, unfinished
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.durable.unfinished import UnfinishedRun
-from dpbart.rewrite.engines.engine import Answers
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.options.rewriting import Request
+from dpbart.options.settings import Settings
+from dpbart.rewrite.chosen import ChosenModel
+from dpbart.rewrite.durable import commit, unfinished
+from dpbart.rewrite.durable.folder import NewTexts, SavedTexts, folder_of
+from dpbart.rewrite.durable.unfinished import Stopped, UnfinishedRun
+from dpbart.rewrite.engines.engine import Answers, Inline
 from dpbart.rewrite.job import Job, plan
 from dpbart.rewrite.people import People
-from dpbart.rewrite.request import Request
-from dpbart.rewrite.settings import Settings
 from dpbart.tables.table import open_table
 from dpbart.testing import described, fake_rewriter
-from tests.rewrite.jobs import inline, marked, run
+from tests.rewrite.jobs import PART, inline, run
 
-ROWS, PART = 40, 8
+ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,6 @@ class Rereading(Inline):
             same = open_table(self.file).batches(len(work.batch))
             now = replace(work, batch=next(each for each in same if each.first == work.first))
             yield now, self.make().rewrite(now.texts())
-
-
-@pytest.fixture
-def rewriter(monkeypatch: pytest.MonkeyPatch) -> Rewriter:
-    monkeypatch.setattr(commit, "PART_ROWS", PART)
-    return fake_rewriter(marked, epsilon=500, delta=1e-9, batch_size=4)
 
 
 @pytest.fixture
@@ -68,7 +61,7 @@ def write_rows(file: Path, numbers: Sequence[int]) -> None:
 
 def planned(folder: Path, rewriter: Rewriter, **changed: object) -> Job:
     task = {"person_column": "who", "ledger": folder / "l.db", **changed}
-    return plan(Request(folder / "in.csv", folder / "out.csv", **task), described(rewriter))  # type: ignore[arg-type]
+    return plan(Request(folder / "in.csv", folder / "out.csv", **task), described(rewriter))
 
 
 def texts_of(folder: Path) -> list[str]:
@@ -78,14 +71,14 @@ def texts_of(folder: Path) -> list[str]:
 
 def after_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
     """Call `act` once `number` parts are saved."""
-    real = saved.SavedTexts.add
+    real = SavedTexts.add
 
-    def add(self: saved.SavedTexts, new: saved.NewTexts, *, recipe: str) -> None:
+    def add(self: SavedTexts, new: NewTexts, *, recipe: str) -> None:
         real(self, new, recipe=recipe)
         if self.rows == number * PART:
             act()
 
-    monkeypatch.setattr(saved.SavedTexts, "add", add)
+    monkeypatch.setattr(SavedTexts, "add", add)
 
 
 def test_the_output_of_another_run_is_not_overwritten(rewriter: Rewriter, folder: Path) -> None:
@@ -159,11 +152,11 @@ def test_the_card_counts_the_texts_that_a_budget_refused(rewriter: Rewriter, fol
 def test_ctrl_c_while_writing_the_output_says_how_to_continue(
     rewriter: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press(self: saved.SavedTexts) -> Iterator[tuple[list[str], str | None]]:
+    def press(self: SavedTexts) -> Iterator[tuple[list[str], str | None]]:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(saved.SavedTexts, "read", press)
+        patched.setattr(SavedTexts, "read", press)
         with pytest.raises(Stopped, match="40 of 40 texts are saved. To continue, give the same command with --resume"):
             planned(folder, rewriter).run(inline(rewriter))
     planned(folder, rewriter, resume=True).run(inline(rewriter))
@@ -204,9 +197,9 @@ def test_a_run_does_not_resume_with_another_clip_or_tokenizer(
     monkeypatch.setattr(commit, "PART_ROWS", PART)
 
     def go(*, resume: bool) -> None:
-        settings = Settings(str(tiny_copy), epsilon=500, delta=1e-9, beams=1, batch_size=4)
+        chosen = ChosenModel(Settings(str(tiny_copy), epsilon=500, delta=1e-9, beams=1, batch_size=4))
         request = Request(folder / "in.csv", folder / "out.csv", resume=resume)
-        plan(request, settings.described).run(Inline(lambda: Rewriter.of(settings)))
+        plan(request, chosen.described).run(Inline(lambda: Rewriter.of(chosen)))
 
     with monkeypatch.context() as patched:
         after_part(patched, 2, lambda: 1 / 0)

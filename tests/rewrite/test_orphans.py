@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from dpbart.rewrite.engines.processes import Processes
-from dpbart.tables.batch import Rows
+from dpbart.rewrite.engines.engine import Processes
+from dpbart.tables.batch import DictRows
 from dpbart.testing import fake_rewriter
 
 
@@ -21,7 +21,7 @@ def named(texts: Sequence[str]) -> list[str]:
 
 def drive(file: Path) -> None:
     """Write the process ids of two workers to `file`, then keep running."""
-    endless = (Rows(number, ("text",), [{"text": ""}]) for number in range(1, 1_000_000))
+    endless = (DictRows(number, ("text",), [{"text": ""}]) for number in range(1, 1_000_000))
     workers: set[str] = set()
     for _, done in Processes(partial(fake_rewriter, named), 2).map(endless):
         workers.update(done.texts)

@@ -19,24 +19,12 @@ from click.testing import CliRunner
 from dpbart import Rewriter, files
 from dpbart.cli import cli
 from dpbart.errors import BadLedger, BadTable
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.durable import commit
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.request import Request
-from dpbart.testing import fake_rewriter
-from tests.rewrite.jobs import marked, run, write_people
+from tests.rewrite.jobs import marking_rewriter, run, write_people
 
-ROWS, PART = 12, 8
-
-
-@pytest.fixture
-def rewriter(monkeypatch: pytest.MonkeyPatch) -> Rewriter:
-    monkeypatch.setattr(commit, "PART_ROWS", PART)
-    return a_rewriter()
-
-
-def a_rewriter() -> Rewriter:
-    return fake_rewriter(marked, epsilon=500, delta=1e-9, batch_size=4)
+ROWS = 12
 
 
 @pytest.fixture
@@ -46,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def a_request(folder: Path, **changed: object) -> Request:
     task = {"person_column": "who", "ledger": folder / "l.db", **changed}
-    return Request(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
+    return Request(folder / "in.csv", folder / "out.csv", **task)
 
 
 def mode_of(file: Path) -> int:
@@ -201,13 +189,13 @@ def overwrite_and_die(folder: Path, step: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(watch)
-    run(a_request(folder, overwrite=True, ledger=None), a_rewriter())
+    run(a_request(folder, overwrite=True, ledger=None), marking_rewriter())
 
 
 def overwrite_and_die_at_every_step(folder: Path) -> None:
     """Fork a process for each step. This process itself has no threads, so it may fork."""
     os.fsync = lambda fd: None  # a killed process loses nothing that it has written
-    run(a_request(folder, ledger=None), a_rewriter())
+    run(a_request(folder, ledger=None), marking_rewriter())
     absent, status = 0, signal.SIGKILL.value
     for step in range(1, 100):
         if (child := os.fork()) == 0:
@@ -221,7 +209,7 @@ def overwrite_and_die_at_every_step(folder: Path) -> None:
         if status == 0:
             break
         if (folder_of(folder / "out.csv") / "run.json").exists():
-            run(a_request(folder, resume=True, ledger=None), a_rewriter())
+            run(a_request(folder, resume=True, ledger=None), marking_rewriter())
         after = pair_of(folder)
         assert after is not None
         assert after[0] == after[1]
@@ -278,10 +266,8 @@ def test_a_name_of_a_column_cannot_forge_a_line_of_the_card(rewriter: Rewriter, 
         rows = csv.writer(out)
         rows.writerow(["text", FORGED, "stars\nLabels:        dropped"])
         rows.writerow(["a", "b", "1"])
-    request = Request(
-        folder / "in.csv", folder / "out.csv", label_column="stars\nLabels:        dropped", labels="public"
-    )
-    run(request, rewriter)
+    labels = {"label_column": "stars\nLabels:        dropped", "labels": "public"}
+    run(Request(folder / "in.csv", folder / "out.csv", keep_all=True, **labels), rewriter)
     pages = [(folder / f"out.csv.card.{ending}").read_text() for ending in ("txt", "html")]
     heads = [line.split(":")[0] for line in pages[0].splitlines()]
     assert (heads.count("Guarantee"), heads.count("Labels")) == (1, 1)

@@ -11,10 +11,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.saved import SavedTexts
+from dpbart.rewrite.durable.folder import SavedTexts, folder_of
 
 ROWS, PEOPLE = 240, 30
 
@@ -30,7 +29,7 @@ cli(sys.argv[1:])
 
 def start(folder: Path, model: Path, *more: str) -> subprocess.Popen[bytes]:
     args = ["rewrite", folder / "in.csv", folder / "out.csv", "-e", "500", "--delta", "1e-9", "--model", model]
-    args += ["--beams", "1", "--batch-size", "4", "--person-column", "who", "--ledger", folder / "l.db"]
+    args += ["--beams", "1", "--batch-size", "4", "--person-column", "who", "--keep-all", "--ledger", folder / "l.db"]
     args += ["--engine", "ray", "--workers", "2", *more]
     # A local Ray, whatever cluster the environment names.
     around = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "127.0.0.1:1"}
@@ -58,7 +57,8 @@ def test_a_job_on_ray_resumes_after_its_driver_was_killed(tiny: Bundle, tmp_path
     assert 0 < len(seen) < ROWS, (tmp_path / "errors").read_text()
 
     assert start(tmp_path, tiny.folder, "--resume").wait() == 0, (tmp_path / "errors").read_text()
-    ours = ("The model ", "Epsilon ", "Rewriting: ", f"{ROWS} texts rewritten", "Privacy card: ")
+    said = ("Reads: ", "Writes: ", "Released: ", "To whom: ", "Promise: ", "All texts of one person")
+    ours = (*said, "Rewriting: ", f"{ROWS} texts rewritten", "Privacy card: ")
     lines = (tmp_path / "errors").read_text().splitlines()
     assert [line for line in lines if not line.startswith(ours)] == []  # nothing of Ray's own
     with (tmp_path / "out.csv").open(newline="") as out:

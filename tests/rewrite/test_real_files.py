@@ -20,10 +20,10 @@ from dpbart.cli import cli
 from dpbart.errors import BadParameter, BadTable, NotResumable
 from dpbart.files import digest_of
 from dpbart.models.bundle import Bundle
+from dpbart.options.rewriting import Dialect, Request
 from dpbart.rewrite.durable import commit
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
-from dpbart.tables.dialect import Dialect
+from dpbart.rewrite.plan import Outline
 from dpbart.testing import described, fake_rewriter
 from tests.rewrite.jobs import inline, run
 
@@ -56,6 +56,7 @@ def test_text_person_and_label_may_be_inside_objects(nested: Path, tmp_path: Pat
         label_column="m.ill",
         labels="randomize:2",
         label_set=("yes", "no"),
+        keep_all=True,
     )
     card = run(request, fake_rewriter(epsilon=5, delta=1e-9))
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -73,7 +74,7 @@ def test_a_dropped_label_inside_an_object_is_not_released(nested: Path, tmp_path
         nested = tmp_path / "in.parquet"
         pq.write_table(pa.Table.from_pylist(rows), nested)
     target = tmp_path / f"out{ending}"
-    request = Request(nested, target, text_column="note.text", label_column="m.ill", labels="drop")
+    request = Request(nested, target, text_column="note.text", label_column="m.ill", labels="drop", keep_all=True)
     run(request, fake_rewriter(epsilon=5, delta=1e-9))
     shown = str(pq.read_table(target).to_pylist()) if ending == ".parquet" else target.read_text()
     assert "yes" not in shown
@@ -87,7 +88,8 @@ def test_documents_are_joined_inside_objects(nested: Path, tmp_path: Path, endin
         nested = tmp_path / "in.parquet"
         pq.write_table(pa.Table.from_pylist(rows), nested)
     target = tmp_path / f"out{ending}"
-    request = Request(nested, target, text_column="note.text", person_column="who.id", join_documents=True)
+    people = {"person_column": "who.id", "join_documents": True, "keep_columns": ["who.id"]}
+    request = Request(nested, target, text_column="note.text", **people)
     run(request, fake_rewriter(epsilon=5, delta=1e-9))
     held = (
         pq.read_table(target).to_pylist() if ending == ".parquet" else map(json.loads, target.read_text().splitlines())
@@ -104,7 +106,7 @@ def test_standard_input_keeps_its_other_columns(tmp_path: Path, monkeypatch: pyt
     rewriter = fake_rewriter(epsilon=5, delta=1e-9, batch_size=8)
     out = standard(monkeypatch, content.encode())
     labels = {"label_column": "ill", "labels": "randomize:1", "label_set": ("yes", "no")}
-    run(Request(Path("-"), Path("-"), dialect=dialect, **labels), rewriter)  # type: ignore[arg-type]
+    run(Request(Path("-"), Path("-"), dialect=dialect, keep_all=True, **labels), rewriter)
     header, *rows = out.getvalue().decode().splitlines()
     assert header == "id;text;ill"
     assert [row.split(";")[0] for row in rows] == [str(n) for n in range(100)]
@@ -112,8 +114,8 @@ def test_standard_input_keeps_its_other_columns(tmp_path: Path, monkeypatch: pyt
     assert SECRET not in out.getvalue().decode()
 
     standard(monkeypatch, content.encode())
-    request = Request(Path("-"), tmp_path / "out.csv", dialect=dialect, label_column="ill", labels="drop")
-    card = run(request, rewriter)
+    labels = {"label_column": "ill", "labels": "drop"}
+    card = run(Request(Path("-"), tmp_path / "out.csv", dialect=dialect, keep_all=True, **labels), rewriter)
     header, *rows = (tmp_path / "out.csv").read_text().splitlines()
     assert header == "id;text"
     assert len(rows) == 100
@@ -131,7 +133,7 @@ def test_a_bad_row_on_standard_input_is_refused_before_it_is_rewritten(
         return list(texts)
 
     standard(monkeypatch, b'{"text": "a"}\n{"text": "b", "more": "Mallory"}\n')
-    request = Request(Path("-"), tmp_path / "out.csv", dialect=Dialect(format="jsonl"))
+    request = Request(Path("-"), tmp_path / "out.csv", dialect=Dialect(format="jsonl"), keep_all=True)
     with pytest.raises(BadTable, match=r"^standard input row 2 has other keys than row 1") as caught:
         run(request, fake_rewriter(model, epsilon=5, delta=1e-9, batch_size=1))
     assert SECRET not in str(caught.value)
@@ -148,7 +150,7 @@ def test_a_format_needs_a_standard_stream_and_a_document_needs_plain_text(tmp_pa
     with pytest.raises(BadParameter, match=r"^--format is for standard input and output, and neither is used\."):
         Request(tmp_path / "in.csv", tmp_path / "out.csv", dialect=Dialect(format="csv"))
     with pytest.raises(BadParameter, match=r"^--document is for \.txt files"):
-        Request(tmp_path / "in.csv", tmp_path / "out.csv", dialect=Dialect(document=True))
+        Outline.of(Request(tmp_path / "in.csv", tmp_path / "out.csv", dialect=Dialect(document=True)))
     with pytest.raises(BadParameter, match=r"^--format must be one of csv, tsv, .*, got 'doc'\."):
         plan(Request(Path("-"), Path("-"), dialect=Dialect(format="doc")), described(fake_rewriter(epsilon=5)))
 
@@ -166,7 +168,8 @@ def notes(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_rewritten_into_a_folder_with_its_card(notes: Path, tmp_path: Path) -> None:
-    card = run(Request(notes, tmp_path / "out", id_column="file"), fake_rewriter(epsilon=5, delta=1e-9))
+    request = Request(notes, tmp_path / "out", id_column="file", keep_columns=["file"])
+    card = run(request, fake_rewriter(epsilon=5, delta=1e-9))
     assert sorted(os.listdir(tmp_path / "out")) == sorted(os.listdir(notes))
     assert not any(SECRET in file.read_text() for file in (tmp_path / "out").iterdir())
     assert card.run.output_sha256 == digest_of(tmp_path / "out")
@@ -187,13 +190,12 @@ def test_an_interrupted_folder_resumes_and_replaces_a_half_written_one(
         return [f"new {len(calls)}" for _ in texts]
 
     rewriter = fake_rewriter(failing, epsilon=5, delta=1e-9, batch_size=5)
-    request = Request(notes, tmp_path / "out", id_column="file", ledger=tmp_path / "l.db")
+    request = Request(notes, tmp_path / "out", id_column="file", keep_all=True, ledger=tmp_path / "l.db")
     with pytest.raises(KeyboardInterrupt):
         run(request, rewriter)
     assert not (tmp_path / "out").exists()
     (tmp_path / f".out.{'0' * 32}.partial").mkdir()  # as after a kill
-    again = Request(notes, tmp_path / "out", id_column="file", ledger=tmp_path / "l.db", resume=True)
-    run(again, rewriter)
+    run(request.changed(resume=True), rewriter)
     assert calls == [5, 5, 5, 5, 5]  # the third failed; what was saved before it is not rewritten again
     assert len(os.listdir(tmp_path / "out")) == 20
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
@@ -212,11 +214,11 @@ def test_a_file_that_changes_in_a_folder_stops_the_run(notes: Path, tmp_path: Pa
 
 def test_a_folder_is_replaced_on_request(notes: Path, tmp_path: Path) -> None:
     rewriter = fake_rewriter(epsilon=5, delta=1e-9)
-    run(Request(notes, tmp_path / "out"), rewriter)
+    run(Request(notes, tmp_path / "out", keep_all=True), rewriter)
     shutil.rmtree(tmp_path / "notes")
     notes.mkdir()
     (notes / "new.txt").write_text("a")
-    run(Request(notes, tmp_path / "out", overwrite=True), rewriter)
+    run(Request(notes, tmp_path / "out", keep_all=True, overwrite=True), rewriter)
     assert os.listdir(tmp_path / "out") == ["new.txt"]
 
 
@@ -259,17 +261,18 @@ def test_the_run_says_how_it_reads_a_txt_file(tiny: Bundle, tmp_path: Path) -> N
         cli, ["rewrite", str(tmp_path / "in.txt"), str(tmp_path / "one.txt"), "--document", *args]
     )
     assert "one text per line" not in done.stderr
-    assert "1 texts rewritten" in done.stderr
+    assert "\n1 text rewritten, under (epsilon 500, delta 1e-05).\n" in done.stderr
 
 
 def test_the_options_reach_the_files(tiny: Bundle, tmp_path: Path) -> None:
     source = tmp_path / "in.csv.gz"
     source.write_bytes(gzip.compress("id^text\n1^José\n".encode("cp1252")))
-    args = ["-e", "500", "--model", str(tiny.folder), "--beams", "1", "--delimiter", "^", "--encoding", "cp1252"]
+    args = ["-e", "500", "--model", str(tiny.folder), "--beams", "1", "--keep-column", "id"]
+    args += ["--delimiter", "^", "--encoding", "cp1252"]
     done = CliRunner().invoke(cli, ["rewrite", str(source), str(tmp_path / "out.csv.gz"), *args])
     assert done.exit_code == 0, done.stderr
     assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()).startswith(b"id^text\n1^")
-    json_args = [*args[:6], "--format", "jsonl", "--text-column", "note.text"]
+    json_args = [*args[:8], "--format", "jsonl", "--text-column", "note.text"]
     done = CliRunner().invoke(cli, ["rewrite", "-", "-", *json_args], input='{"id": 7, "note": {"text": "a child"}}\n')
     assert done.exit_code == 0, done.stderr
     row = json.loads(done.stdout)

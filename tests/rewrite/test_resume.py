@@ -23,15 +23,14 @@ from pathlib import Path
 import pytest
 
 from dpbart import Rewriter, files
+from dpbart.card.card import Card
 from dpbart.errors import BadTable, BudgetExceeded, NotResumable
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.privacy.card.card import Card
+from dpbart.ledger.ledger import Ledger
+from dpbart.options.rewriting import Request
 from dpbart.rewrite.durable import commit
-from dpbart.rewrite.durable.folder import folder_of
-from dpbart.rewrite.durable.saved import SavedTexts
+from dpbart.rewrite.durable.folder import SavedTexts, folder_of
 from dpbart.rewrite.durable.unfinished import UnfinishedRun, open_run, stamp_of
 from dpbart.rewrite.job import plan
-from dpbart.rewrite.request import Request
 from dpbart.testing import LINE, FakeModel, described, fake_rewriter
 from tests.rewrite.jobs import inline, marked, run
 
@@ -50,7 +49,7 @@ def rewriter_at(epsilon: float = 500) -> Rewriter:
 
 def a_task(folder: Path, **changed: object) -> Request:
     task = {"person_column": "who", "ledger": folder / "l.db", "resume": True, **changed}
-    return Request(folder / "in.csv", folder / "out.csv", **task)  # type: ignore[arg-type]
+    return Request(folder / "in.csv", folder / "out.csv", **task)
 
 
 def work_in(folder: Path, die: str, begun: Event) -> None:

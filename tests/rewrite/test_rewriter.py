@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 
 from dpbart import Rewriter
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle
-from dpbart.models.halves import SplitBart
 from dpbart.models.search import BeamSearch
 from dpbart.privacy.mechanisms import Noised
 from dpbart.privacy.sampling import ReplaySeed
@@ -117,7 +117,7 @@ def test_pruned_columns_of_the_encoder_do_not_reach_the_decoder(
     real = SplitBart.encode
 
     def other(self: SplitBart, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        latent = real(self, ids) + np.float32(9)
+        latent: npt.NDArray[np.float32] = real(self, ids) + np.float32(9)
         latent[..., [1, 5, 30]] -= np.float32(9)
         return latent
 
@@ -137,6 +137,15 @@ def test_a_bad_budget_is_refused_before_the_model_is_searched() -> None:
         Rewriter.load("no such model", epsilon=-1)
     with pytest.raises(NotPrepared):
         Rewriter.load("no such model", epsilon=1)
+
+
+def test_a_delta_without_effect_is_refused(tiny: Bundle) -> None:
+    with pytest.raises(BadParameter, match="a delta of 0.3 would have no effect: the mechanism 'laplace' is pure"):
+        Rewriter.load(str(tiny.folder), epsilon=5, delta=0.3, mechanism="laplace")
+    for delta in (0.0, 1e-5):
+        assert Rewriter.load(str(tiny.folder), epsilon=5, delta=delta, mechanism="laplace").facts.guarantee.delta == 0
+    with pytest.raises(BadParameter, match="delta must be between 0 and 1, both excluded, got 0"):
+        Rewriter.load(str(tiny.folder), epsilon=5, delta=0.0)
 
 
 def test_one_string_is_not_a_list_of_texts(rewriter: Rewriter) -> None:

@@ -13,9 +13,9 @@ import torch
 
 from dpbart import Rewriter
 from dpbart.errors import NotPrepared
-from dpbart.models.adept_network import AdeptForGeneration
+from dpbart.models.adept import AdeptForGeneration
+from dpbart.models.bart import Halves, Ids
 from dpbart.models.bundle import Bundle
-from dpbart.models.halves import Halves, Ids
 from dpbart.models.search import BeamSearch
 from dpbart.privacy.clipping import ByNorm
 from dpbart.privacy.mechanisms import Noised

@@ -19,14 +19,14 @@ from scipy import stats
 from dpbart.errors import NotResumable
 from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import SystemEntropy, Words
-from dpbart.rewrite.durable import commit, shuffled
-from dpbart.rewrite.durable.folder import BUCKET, folder_of
-from dpbart.rewrite.durable.saved import NewTexts, SavedTexts
-from dpbart.rewrite.durable.shuffled import draw_order
+from dpbart.rewrite import shuffle as shuffled
+from dpbart.rewrite.durable import commit
+from dpbart.rewrite.durable.folder import BUCKET, NewTexts, SavedTexts, folder_of
 from dpbart.rewrite.durable.unfinished import UnfinishedRun
 from dpbart.rewrite.rewriter import Rewriter
+from dpbart.rewrite.shuffle import draw_order
 from dpbart.tables import writer as table_writer
-from tests.privacy.cards import FakeCodes, code_rewriter
+from tests.card.cards import FakeCodes, code_rewriter
 from tests.rewrite.jobs import run, shuffle_request
 
 ROWS = 40

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart.errors import DpbartError
-from dpbart.tables.compression import compressor
+from dpbart.tables.streams import compressor
 from tests.tables.plain_tables import SECRET, copy
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".xlsx", ".txt", ".csv.gz", ".jsonl.zst", ".json.bz2")

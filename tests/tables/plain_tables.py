@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.tables.dialect import Dialect
-from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
+from dpbart.options.rewriting import Dialect
+from dpbart.tables.table import Table, open_table
+from dpbart.tables.writer import TableWriter, plan_writer
 
 SECRET = "Mallory"
 COLUMNS = ("id", "text", "label")
@@ -52,6 +54,16 @@ def read_plainly(path: Path) -> list[list[object]]:
         return [table.column_names, *([row[name] for name in table.column_names] for row in table.to_pylist())]
     rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
     return [list(rows[0]), *(list(row.values()) for row in rows)]
+
+
+def open_writer(
+    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
+) -> AbstractContextManager[TableWriter]:
+    """A planned writer, once its visitors have seen the whole input."""
+    writer, visitors = plan_writer(path, like=like, columns=columns, overwrite=overwrite)
+    if visitors:
+        like.visit(*visitors)
+    return writer
 
 
 def copy(

@@ -15,13 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.tables.bounds import ANY, Bounds
-from dpbart.tables.compression import compressor
-from dpbart.tables.dialect import Dialect
+from dpbart.options.rewriting import Dialect
+from dpbart.tables.streams import ANY, FileBounds, compressor
 from dpbart.tables.table import open_table
 
 MOST, LONGEST = 100_000, 2_000
-BOUNDS = Bounds(MOST, LONGEST)
+BOUNDS = FileBounds(MOST, LONGEST)
 TEXTS = ["hello there"] * 20_000
 
 
@@ -67,7 +66,7 @@ MAKE: dict[str, Callable[[Path, list[str]], Path]] = {
 }
 
 
-def rows(file: Path, bounds: Bounds = BOUNDS) -> int | None:
+def rows(file: Path, bounds: FileBounds = BOUNDS) -> int | None:
     return open_table(file, bounds=bounds).visit()
 
 
@@ -83,7 +82,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, ending: str)
 @pytest.mark.parametrize("ending", MAKE)
 def test_a_row_that_is_too_long_is_refused(tmp_path: Path, ending: str) -> None:
     file = MAKE[ending](tmp_path / f"a{ending}", ["x" * 3_000])
-    assert rows(file, ANY) == rows(file, Bounds(MOST, LONGEST + 1_500)) == 1
+    assert rows(file, ANY) == rows(file, FileBounds(MOST, LONGEST + 1_500)) == 1
     with pytest.raises(BadTable, match=f"longer than {LONGEST} (characters|bytes)"):
         rows(file)
 
@@ -91,7 +90,7 @@ def test_a_row_that_is_too_long_is_refused(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("ending", MAKE)
 def test_what_is_within_the_bounds_is_read_as_without_them(tmp_path: Path, ending: str) -> None:
     file = MAKE[ending](tmp_path / f"a{ending}", [f"text {number}" for number in range(300)])
-    wide = Bounds(1_000_000, LONGEST)  # an empty workbook has many parts
+    wide = FileBounds(1_000_000, LONGEST)  # an empty workbook has many parts
     usual = [text for batch in open_table(file).batches(10) for text in batch.texts()]
     bounded = [text for batch in open_table(file, bounds=wide).batches(10) for text in batch.texts()]
     assert bounded == usual == [f"text {number}" for number in range(300)]
@@ -111,7 +110,7 @@ def test_whoever_watches_can_stop_it(tmp_path: Path, ending: str) -> None:
             raise Cancelled
 
     with pytest.raises(Cancelled):
-        rows(file, Bounds(going=going))
+        rows(file, FileBounds(going=going))
 
 
 def test_one_field_with_many_lines_is_one_row(tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_a_dictionary_is_not_unpacked_before_its_values_are_measured(tmp_path: P
     pool = pa.default_memory_pool()
     before = pool.total_bytes_allocated()
     with pytest.raises(BadTable, match="rows longer than 2000 bytes"):
-        rows(tmp_path / "a.parquet", Bounds(10_000_000, LONGEST))
+        rows(tmp_path / "a.parquet", FileBounds(10_000_000, LONGEST))
     assert pool.total_bytes_allocated() - before < 20_000_000
 
 
@@ -149,7 +148,7 @@ def test_a_column_that_says_itself_how_long_its_rows_are_is_not_unpacked(tmp_pat
     pool = pa.default_memory_pool()
     before = pool.total_bytes_allocated()
     with pytest.raises(BadTable, match="rows longer than 2000 bytes"):
-        rows(tmp_path / "a.parquet", Bounds(10_000_000, LONGEST))
+        rows(tmp_path / "a.parquet", FileBounds(10_000_000, LONGEST))
     assert pool.total_bytes_allocated() - before < 500_000
 
 

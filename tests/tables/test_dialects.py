@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.tables.dialect import Dialect
+from dpbart.options.rewriting import Dialect
 from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
-from tests.tables.plain_tables import SECRET, copy, copy_refusal, read_plainly, write_plainly, written
+from tests.tables.plain_tables import SECRET, copy, copy_refusal, open_writer, read_plainly, write_plainly, written
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
@@ -166,7 +167,7 @@ def test_formats_that_compress_themselves_are_not_compressed_again(tmp_path: Pat
 
 
 def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.lines.LONGEST_LINE", 100)
+    monkeypatch.setattr("dpbart.tables.formats.format.LONGEST_LINE", 100)
     source = written(tmp_path / "in.txt.gz", gzip.compress(b"a\n" + SECRET.encode() * 100))
     with pytest.raises(BadTable, match=r"is broken at row 2: a line longer than 100 characters\.$"):
         open_table(source).visit()
@@ -175,12 +176,11 @@ def test_a_line_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeyp
 # pandas
 
 
-@pytest.mark.parametrize("kind", ["named", "unnamed", "range", "several", "dates"])
+@pytest.mark.parametrize("kind", ["named", "unnamed", "several", "dates"])
 def test_a_pandas_index_is_kept(tmp_path: Path, kind: str) -> None:
     index = {
         "named": pd.Index(["x", "y"], name="patient"),
         "unnamed": pd.Index(["x", "y"]),
-        "range": pd.RangeIndex(5, 9, 2, name="row"),
         "several": pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["ward", None]),
         "dates": pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize("Europe/Berlin"),
     }[kind]
@@ -194,6 +194,25 @@ def test_a_pandas_index_is_kept(tmp_path: Path, kind: str) -> None:
     assert kept.index.names == frame.index.names
     assert list(kept.columns) == ["text", "n"]
     assert SECRET.encode() not in b"".join((pq.read_schema(tmp_path / "out.parquet").metadata or {}).values())
+
+
+def test_a_range_of_pandas_is_left_out(tmp_path: Path) -> None:
+    """It is no column, so no card lists it: neither its name nor its numbers may be released."""
+    frame = pd.DataFrame({"text": ["a", "b"]}, index=pd.RangeIndex(5, 9, 2, name=SECRET))
+    frame.to_parquet(tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert SECRET.encode() not in (tmp_path / "out.parquet").read_bytes()
+    kept = pd.read_parquet(tmp_path / "out.parquet")
+    assert (list(kept.index), kept.index.name) == ([0, 1], None)
+
+
+def test_a_level_of_an_index_has_no_other_name_than_its_column(tmp_path: Path) -> None:
+    stored = {"index_columns": ["n"], "columns": [{"field_name": "n", "name": SECRET}], "column_indexes": []}
+    table = pa.table({"n": [1, 2], "text": ["a", "b"]}).replace_schema_metadata({"pandas": json.dumps(stored)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    copy(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert SECRET.encode() not in (tmp_path / "out.parquet").read_bytes()
+    assert pd.read_parquet(tmp_path / "out.parquet").index.name == "n"
 
 
 def test_an_index_that_is_dropped_is_forgotten(tmp_path: Path) -> None:

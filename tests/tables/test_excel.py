@@ -11,10 +11,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from dpbart.errors import BadTable, MissingExtra
+from dpbart.errors import BadParameter, BadTable, MissingExtra
+from dpbart.options.rewriting import Dialect, Request
+from dpbart.rewrite.plan import Outline
 from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
-from tests.tables.plain_tables import SECRET, copy, copy_refusal, read_plainly, write_plainly, written
+from tests.tables.plain_tables import SECRET, copy, copy_refusal, open_writer, read_plainly, write_plainly, written
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
@@ -111,13 +112,47 @@ def test_a_bad_sheet_is_refused(tmp_path: Path, rows: list[list[object]], reason
     assert SECRET not in str(caught.value)
 
 
-def test_only_one_sheet_may_have_cells(tmp_path: Path) -> None:
+@pytest.fixture
+def two_sheets(tmp_path: Path) -> Path:
+    """A workbook with an empty sheet and two others."""
     book = openpyxl.Workbook()
-    for _ in range(2):
-        book.create_sheet().append(["text"])
+    for title in ("Notes", "Feedback 2025"):
+        sheet = book.create_sheet(title)
+        sheet.append(["text", "id"])
+        sheet.append([f"{SECRET} {title}", 1])
     book.save(tmp_path / "in.xlsx")
-    with pytest.raises(BadTable, match="2 sheets have cells, but a table has one. Keep one sheet"):
-        open_table(tmp_path / "in.xlsx")
+    return tmp_path / "in.xlsx"
+
+
+def test_several_sheets_with_cells_are_listed(two_sheets: Path) -> None:
+    with pytest.raises(BadTable) as caught:
+        open_table(two_sheets)
+    assert str(caught.value).endswith(
+        "in.xlsx' has 2 sheets with cells: 2 'Notes', 3 'Feedback 2025'. Pass --sheet with the name or number of "
+        "one of them."
+    )
+
+
+@pytest.mark.parametrize(("sheet", "title"), [("Notes", "Notes"), ("3", "Feedback 2025"), ("Feedback 2025",) * 2])
+def test_a_sheet_is_chosen_by_name_or_number(two_sheets: Path, sheet: str, title: str) -> None:
+    table = open_table(two_sheets, dialect=Dialect(sheet=sheet))
+    (batch,) = table.batches(9)
+    assert (table.columns, batch.texts()) == (("text", "id"), [f"{SECRET} {title}"])
+
+
+def test_a_sheet_that_is_not_there_is_refused(two_sheets: Path) -> None:
+    has = r"has no sheet '{}'\. It has: 1 'Sheet', 2 'Notes', 3 'Feedback 2025'\.$"
+    for sheet in ("notes", "4", "0"):
+        with pytest.raises(BadTable, match=has.format(sheet)):
+            open_table(two_sheets, dialect=Dialect(sheet=sheet))
+    with pytest.raises(BadTable, match="has no rows"):
+        open_table(two_sheets, dialect=Dialect(sheet="Sheet"))
+
+
+def test_only_a_workbook_has_sheets() -> None:
+    with pytest.raises(BadParameter, match="--sheet is for Excel workbooks, and the input is none"):
+        Outline.of(Request("in.csv", "out.xlsx", sheet="Notes"))
+    Outline.of(Request("in.xlsx", "out.csv", sheet="Notes"))
 
 
 def test_what_is_not_a_workbook_is_refused(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from dpbart.errors import BadTable
 from dpbart.files import digest_of
-from dpbart.tables.dialect import Dialect
+from dpbart.options.rewriting import Dialect
+from dpbart.tables.streams import StandardInput
 from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
-from tests.tables.plain_tables import SECRET, copy, names, read_plainly, written
+from tests.tables.plain_tables import SECRET, copy, names, open_writer, read_plainly, written
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 
@@ -154,10 +154,10 @@ def test_nothing_of_standard_input_is_kept_once_the_rows_are_read(monkeypatch: p
     standard(monkeypatch, b"text\n" + b"a\n" * 100_000)
     table = open_table("-", dialect=Dialect(format="csv"))
     batches = table.batches(1)
-    assert table.file.standard is not None
+    assert isinstance(table.file.source, StandardInput)
     for _ in range(50_000):
         next(batches)
-    assert len(table.file.standard._kept) == 0
+    assert len(table.file.source._kept) == 0
 
 
 def test_types_that_only_all_rows_show_cannot_be_written_from_standard_input(

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 def test_any_array_survives(rows: list[dict[str, object]], text: str, indent: int | None, block: int) -> None:
     rows = [{**row, "text": text} for row in rows]
     with folder() as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbart.tables.formats.json_array._BLOCK", block)  # so that objects are cut everywhere
+        patch.setattr("dpbart.tables.formats.json._BLOCK", block)  # so that objects are cut everywhere
         (place / "in.json").write_text(json.dumps(rows, indent=indent))
         copy(place / "in.json", place / "out.json")
         written_rows = json.loads((place / "out.json").read_bytes())
@@ -61,24 +61,24 @@ def test_a_bad_array_is_refused(tmp_path: Path, content: str | bytes, reason: st
 
 
 def test_an_object_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbart.tables.formats.json_array.LONGEST_OBJECT", 100_000)
+    monkeypatch.setattr("dpbart.tables.formats.json.LONGEST_OBJECT", 100_000)
     source = written(tmp_path / "in.json", '[{"text": "a"}, {"text": "' + SECRET * 50_000)
     with pytest.raises(BadTable, match=r"row 2: an object longer than 100000 characters\.$"):
         open_table(source).visit()
 
 
 def test_a_broken_object_is_found_without_reading_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpbart.tables.formats import json_array
+    from dpbart.tables.formats import json as json_array
 
     source = written(tmp_path / "in.json", '[{"text": a}, ' + '{"text": "b"},\n' * 50_000)
     read: list[int] = []
-    original = json_array._Text._read
+    original = json_array._JsonText._read
 
-    def counted(text: json_array._Text) -> None:
+    def counted(text: json_array._JsonText) -> None:
         read.append(1)
         original(text)
 
-    monkeypatch.setattr(json_array._Text, "_read", counted)
+    monkeypatch.setattr(json_array._JsonText, "_read", counted)
     with pytest.raises(BadTable, match="row 1: it is not JSON"):
         open_table(source)
     assert len(read) == 1

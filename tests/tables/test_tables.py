@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.tables.batch import Rows
+from dpbart.tables.batch import DictRows
 from dpbart.tables.table import Table, open_table
 from tests.tables.plain_tables import SECRET, parquet, written
 
@@ -172,13 +172,13 @@ def test_a_batch_has_at_least_one_row(tmp_path: Path) -> None:
 
 
 def test_there_is_one_new_value_per_row() -> None:
-    batch = Rows(1, ("text",), [{"text": SECRET}, {"text": SECRET}])
+    batch = DictRows(1, ("text",), [{"text": SECRET}, {"text": SECRET}])
     with pytest.raises(BadParameter, match=r"^new values must be one for each of the 2 rows, got 1\.$"):
         batch.with_texts(["a"])
 
 
 def test_a_column_that_a_row_lacks_is_refused_with_the_row_number() -> None:
-    batch = Rows(33, ("text",), [{"text": SECRET, "person": SECRET}, {"text": SECRET}])
+    batch = DictRows(33, ("text",), [{"text": SECRET, "person": SECRET}, {"text": SECRET}])
     for act in (lambda: batch.column("person"), lambda: batch.with_column("person", ["a", "b"])):
         with pytest.raises(BadTable, match=r"^row 34 has no column 'person'\. Give every row one\.$"):
             act()
@@ -193,5 +193,5 @@ def test_values_that_do_not_fit_a_parquet_column_are_not_quoted(tmp_path: Path) 
 
 
 def test_a_rewritten_text_never_holds_what_some_format_cannot() -> None:
-    batch = Rows(1, ("text",), [{"text": "a"}])
+    batch = DictRows(1, ("text",), [{"text": "a"}])
     assert batch.with_texts(["a\0b\ud800c"]).texts() == ["a\ufffdb\ufffdc"]

@@ -138,6 +138,15 @@ def test_an_unknown_column_is_answered_with_the_known_ones(tmp_path: Path) -> No
     )
 
 
+def test_all_columns_of_a_header_are_named_up_to_30(tmp_path: Path) -> None:
+    names = ["id", "patient", "date", "sentiment", "stars", "triage_level", "Customer feedback"]
+    path = written(tmp_path / "feedback.csv", ",".join(names) + f"\n1,2,3,4,5,6,{SECRET}\n")
+    assert f"has no column 'text'. It has: {', '.join(names)}. Pass --text-column" in refusal(path)
+    names = [f"id{number}" for number in range(28)] + ["date", "id"]
+    path = written(tmp_path / "wide.jsonl", json.dumps(dict.fromkeys(names, SECRET)))
+    assert f"It has: {', '.join(names)}. Pass" in refusal(path)
+
+
 def test_json_without_any_key_has_rows_but_no_column(tmp_path: Path) -> None:
     assert "has no column 'text'" in refusal(written(tmp_path / "a.jsonl", "{}\n{}\n"))
 
@@ -149,9 +158,9 @@ def test_the_first_text_of_a_file_without_a_header_is_not_quoted(tmp_path: Path)
             "'a.csv' has no column 'text', and its first line may be a private row instead of names. "
             "Give it a header, or pass --text-column NAME."
         )
-    path = written(tmp_path / "a.tsv", f"{SECRET}\tTEXT\tid\n1\ta\tb\n")
+    path = written(tmp_path / "a.tsv", f"{SECRET}\tTEXT\tid\tI am ill\n1\ta\tb\tc\n")
     assert refusal(path) == (
-        "'a.tsv' has no column 'text'. It has: TEXT, id and 1 more. Pass --text-column NAME with one of them."
+        "'a.tsv' has no column 'text'. It has: TEXT, id and 2 more. Pass --text-column NAME with one of them."
     )
     path = written(tmp_path / "c.csv", f"{SECRET},{SECRET}\n2,b\n")
     assert refusal(path) == "'c.csv' has more than one column of the same name. Give each its own name."
@@ -161,7 +170,7 @@ def test_the_first_text_of_a_file_without_a_header_is_not_quoted(tmp_path: Path)
 
 def test_a_very_long_list_of_columns_is_cut(tmp_path: Path) -> None:
     names = json.dumps({f"c{n}": "" for n in range(5000)})
-    assert ", c19 and 4980 more. Pass" in refusal(written(tmp_path / "a.jsonl", names))
+    assert ", c29 and 4970 more. Pass" in refusal(written(tmp_path / "a.jsonl", names))
 
 
 def test_a_column_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
@@ -194,7 +203,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)  # chmod would not stop root
+    monkeypatch.setattr(os, "open", denied)  # chmod would not stop root
     assert refusal(path) == "'a.csv' may not be read: permission denied. Check who owns it."
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from dpbart.errors import BadTable
 from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
-from tests.tables.plain_tables import ENDINGS, SECRET, copy, copy_refusal, read_plainly, write_plainly
+from tests.tables.plain_tables import ENDINGS, SECRET, copy, copy_refusal, open_writer, read_plainly, write_plainly
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 

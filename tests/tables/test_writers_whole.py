@@ -16,8 +16,17 @@ import pytest
 
 from dpbart.errors import BadTable
 from dpbart.tables.table import open_table
-from dpbart.tables.writer import open_writer
-from tests.tables.plain_tables import COLUMNS, ENDINGS, SECRET, copy, copy_refusal, names, read_plainly, write_plainly
+from tests.tables.plain_tables import (
+    COLUMNS,
+    ENDINGS,
+    SECRET,
+    copy,
+    copy_refusal,
+    names,
+    open_writer,
+    read_plainly,
+    write_plainly,
+)
 
 pytestmark = pytest.mark.usefixtures("no_wait_for_the_disk")
 

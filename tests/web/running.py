@@ -21,13 +21,12 @@ from typing import Any
 import uvicorn
 
 from dpbart.privacy.facts import Facts
+from dpbart.rewrite.chosen import ChosenModel
 from dpbart.rewrite.rewriter import Rewriter
-from dpbart.rewrite.settings import Settings
 from dpbart.web.app import make_app
-from dpbart.web.batching import Load
-from dpbart.web.guard import Access
-from dpbart.web.limits import Limits
-from dpbart.web.place import Place
+from dpbart.web.guard import Access, Limits
+from dpbart.web.job import Place
+from dpbart.web.queue import Load
 from dpbart.web.server import Listen, configured
 from dpbart.web.service import Service
 
@@ -132,8 +131,8 @@ class Held:
     def __init__(self) -> None:
         self.entered, self.go = threading.Event(), threading.Event()
 
-    def load(self, settings: Settings) -> Rewriter:
-        real, entered, go = Rewriter.of(settings), self.entered, self.go
+    def load(self, chosen: ChosenModel) -> Rewriter:
+        real, entered, go = Rewriter.of(chosen), self.entered, self.go
 
         class Waiting(Rewriter):
             def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
@@ -142,6 +141,24 @@ class Held:
                 return super()._rewrite_batch(texts)
 
         return Waiting(real.model, real.channel, real.batch_size, real.entropy)
+
+
+class Stepped:
+    """Loads the real rewriter, which begins a batch only when the test lets it."""
+
+    def __init__(self) -> None:
+        self.go, self.batches = threading.Semaphore(0), list[int]()  # the number of texts of each
+
+    def load(self, chosen: ChosenModel) -> Rewriter:
+        real, go, batches = Rewriter.of(chosen), self.go, self.batches
+
+        class Stepping(Rewriter):
+            def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
+                batches.append(len(texts))
+                go.acquire(timeout=60)
+                return super()._rewrite_batch(texts)
+
+        return Stepping(real.model, real.channel, real.batch_size, real.entropy)
 
 
 @contextmanager
@@ -153,9 +170,10 @@ def in_thread(
     ledger: Path | None = None,
     sign_key: Path | None = None,
     load: Load = Rewriter.of,
+    models: Sequence[str] = (),
 ) -> Iterator[Client]:
     """A server in this process."""
-    service = Service(Place(state, ledger, sign_key=sign_key), limits, load=load)
+    service = Service(Place(state, ledger, models, sign_key), limits, load=load)
     server = uvicorn.Server(configured(make_app(service, access), Listen(port=0), limits))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -171,14 +189,18 @@ def in_thread(
 @dataclass(frozen=True)
 class Process:
     client: Client
-    running: subprocess.Popen[str]
+    running: subprocess.Popen[bytes]
+    log: Path  # what it says on standard error; a pipe would be full some time
 
     def kill(self) -> None:
         """As by a power cut: the process has no say."""
         self.running.send_signal(signal.SIGKILL)
         self.running.wait()
-        assert self.running.stderr is not None
-        self.running.stderr.close()
+
+    def stop(self, told: signal.Signals) -> tuple[int, str]:
+        """Its status after a signal, and all that it has said."""
+        self.running.send_signal(told)
+        return self.running.wait(60), self.log.read_text()
 
     def kill_during(self, job: str, *, rows: int) -> None:
         """The same, as soon as so many rows of a job are done."""
@@ -190,15 +212,19 @@ def start(state: Path, *options: str) -> Process:
     """`dpbart serve` in a process of its own."""
     command = [sys.executable, "-m", "dpbart", "serve", "--port", "0", "--state", str(state), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert running.stderr is not None
-    said = ""
-    for line in running.stderr:
-        said += line
-        found = re.search(r"listens on https?://.*:(\d+)/", line)
-        if found is not None:
-            return Process(Client(int(found[1])), running)
-    raise AssertionError(f"the server did not start: {said}")
+    log = state.with_name(f"{state.name}.log")
+    with log.open("w") as said:
+        running = subprocess.Popen(command, stderr=said, env=environment)
+    until(lambda: listening(log) is not None or running.poll() is not None)
+    port = listening(log)
+    assert port is not None, f"the server did not start: {log.read_text()}"
+    return Process(Client(port), running, log)
+
+
+def listening(log: Path) -> int | None:
+    """The port of a server, as soon as it has said it."""
+    found = re.search(r"listens on https?://.*:(\d+)/", log.read_text())
+    return None if found is None else int(found[1])
 
 
 @contextmanager

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from starlette.routing import Mount, Route
 
 from dpbart.cli import cli
-from dpbart.web.answers import Answers
-from dpbart.web.limits import Limits
-from dpbart.web.problems import _KINDS
+from dpbart.options.declare import leaves
+from dpbart.options.rewriting import Dialect
+from dpbart.options.rewriting import Request as FileRequest
+from dpbart.options.settings import Settings
+from dpbart.web.app import make_app
+from dpbart.web.guard import _KINDS, Access, Limits
+from dpbart.web.job import Place
+from dpbart.web.releases import AnswerStore
+from dpbart.web.service import Service
 from tests.web.running import Client, in_thread, until
 
 ROOT = Path(__file__).parents[2]
@@ -45,11 +54,18 @@ def test_a_budget_means_the_same_as_on_the_command_line(client: Client) -> None:
     told = client.get("/v1/noise?epsilon=10").json
     said = " ".join(CliRunner().invoke(cli, ["noise", "--epsilon", "10"]).output.split())
     assert all(f"{line['name']} {line['words']}" in said for line in told["words"])
-    figures = json.loads(CliRunner().invoke(cli, ["noise", "--epsilon", "10", "--json"]).output)
-    assert told["right_of_two"] == figures["right_of_two"]
-    assert told["right_of_a_million"] == figures["right_of_a_million"]
-    assert told["bits"] == figures["bits"]
-    assert told["kept_of_100"] == 100 * figures["kept"]
+    assert json.loads(CliRunner().invoke(cli, ["noise", "--epsilon", "10", "--json"]).output) == told
+
+
+def test_a_delta_without_effect_is_refused_and_0_is_right_for_a_pure_mechanism(client: Client) -> None:
+    refused = [client.get(f"/v1/{call}?epsilon=10&delta=0.3") for call in ("noise", "examples")]
+    for answer in (*refused, client.rewrite("The room was clean.", delta=0.3)):
+        assert answer.status == 422
+        assert "a delta of 0.3 would have no effect: the mechanism 'response' is pure" in answer.json["detail"]
+    assert client.rewrite("The room was clean.", delta=0).json["guarantee"]["delta"] == 0
+    assert client.rewrite("The room was clean.", "And the bed.", delta=0.01, people=["a", "a"]).status == 200
+    for used in ("people=9", "texts=2"):
+        assert client.get(f"/v1/noise?epsilon=10&delta=0.01&{used}").status == 200
 
 
 def test_examples_are_drawn_once_for_each_budget(client: Client) -> None:
@@ -70,14 +86,14 @@ def test_the_bundled_models_are_offered_and_no_other(client: Client, tmp_path: P
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"epsilon": 10}, "texts must be a list of at least one string"),
+        ({"epsilon": 10}, "texts must be given."),
         ({"epsilon": 10, "texts": []}, "texts must be a list of at least one string"),
-        ({"epsilon": 10, "texts": ["a", 7]}, "texts must be strings, got int as text 2."),
+        ({"epsilon": 10, "texts": ["a", 7]}, "texts, item 2, must be a string, got int."),
         ({"texts": ["a"]}, "epsilon"),
         ({"texts": ["a"], "epsilon": -1}, "epsilon must be greater than 0, got -1.0."),
         ({"texts": ["a"], "epsilon": True}, "epsilon must be a number, got bool."),
         ({"texts": ["a"], "epsilon": 10**400}, "epsilon must be a number between -1e308 and 1e308."),
-        ({"texts": ["a"], "epsilon": 10, "beams": -(10**400)}, "beams must be a number between -1e308 and 1e308."),
+        ({"texts": ["a"], "epsilon": 10, "beams": -(10**400)}, "beams must be from 1 to 100, got -1"),
         (
             {"texts": ["a"], "epsilon": 10, "people": ["x", "y"]},
             "people must be a list with one id for each text, so 1 in all.",
@@ -85,13 +101,18 @@ def test_the_bundled_models_are_offered_and_no_other(client: Client, tmp_path: P
         ({"texts": ["a"], "epsilon": 10, "people": [" "]}, "text 1 has no id"),
         ({"texts": ["a"], "epsilon": 10, "person_budget": 10}, "needs ids"),
         ({"texts": ["a"], "epsilon": 10, "mechanism": "gaussian"}, "the mechanism of 'mini-code' must be one of"),
-        ({"texts": ["a"], "epsilon": 10, "epsilom": 1}, "and has 1 more"),
+        ({"texts": ["a"], "epsilon": 10, "epsilom": 1, "self": 2}, "and has 2 more"),
+        ({"texts": ["a"], "epsilon": "Ottilie"}, "epsilon must be a number, got str."),
+        ({"texts": ["a"], "epsilon": 10, "length": 20.5}, "length must be a whole number, got float."),
+        ({"texts": ["a"], "epsilon": 10, "card": 1}, "card must be true or false, got int."),
+        ({"texts": ["a"], "epsilon": 10, "people": [True]}, "people, item 1, must be a string, got bool."),
     ],
 )
 def test_a_wrong_request_is_refused_in_words(client: Client, body: object, words: str) -> None:
     answer = client.post("/v1/rewrite", body)
     assert (answer.status, answer.headers["content-type"]) == (422, "application/problem+json")
     assert words in answer.json["detail"]
+    assert "Ottilie" not in answer.json["detail"]
 
 
 @pytest.mark.parametrize(
@@ -137,28 +158,24 @@ def test_an_old_answer_is_forgotten(tmp_path: Path) -> None:
     with in_thread(tmp_path / "state", limits=Limits(answer_seconds=0, sweep_seconds=0.1)) as client:
         assert client.rewrite("A text.", key=KEY).status == 200
         assert "idempotency-replayed" not in client.rewrite("A text.", key=KEY).headers
-        until(lambda: Answers(tmp_path / "state" / "answers.db", seconds=100).stored() == [])
+        until(lambda: AnswerStore(tmp_path / "state" / "answers.db", seconds=100).stored() == [])
 
 
-def test_openapi_describes_every_route_with_examples(client: Client) -> None:
-    described = client.get("/openapi.json").json
-    assert set(described["paths"]) == {
-        "/healthz",
-        "/v1/models",
-        "/v1/noise",
-        "/v1/examples",
-        "/v1/ledger",
-        "/v1/ledger/person",
-        "/v1/rewrite",
-        "/v1/columns",
-        "/v1/jobs",
-        "/v1/jobs/{id}",
-        "/v1/jobs/{id}/cancel",
-        "/v1/jobs/{id}/resume",
-        "/v1/jobs/{id}/result",
-        "/v1/jobs/{id}/card.{kind}",
-    }
-    example = described["paths"]["/v1/rewrite"]["post"]["requestBody"]["content"]["application/json"]["example"]
+def routes_of(app: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each method and path that an application answers, other than its files."""
+    for route in getattr(app, "routes", ()):
+        if isinstance(route, Route):
+            yield from ((method.lower(), prefix + route.path) for method in (route.methods or set()) - {"HEAD"})
+        elif isinstance(route, Mount):
+            yield from routes_of(route.app, prefix + route.path)
+
+
+def test_openapi_describes_every_route(client: Client, tmp_path: Path) -> None:
+    document = client.get("/openapi.json").json
+    described = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    watch: Any = make_app(Service(Place(tmp_path / "state"), Limits()), Access())
+    assert described | {("get", "/openapi.json")} == set(routes_of(watch._app._app))
+    example = document["paths"]["/v1/rewrite"]["post"]["requestBody"]["content"]["application/json"]["example"]
     assert client.post("/v1/rewrite", {**example, "people": None}).status == 200
 
 
@@ -168,20 +185,41 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
     def check(name: str, value: object) -> None:
         jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
 
-    check("Rewritten", client.rewrite("A text.").json)
-    check("Rewritten", client.rewrite("A text.", card=True).json)
-    check("Problem", client.rewrite("A text.", epsilon=-1).json)
+    check("RewriteAnswer", client.rewrite("A text.").json)
+    check("RewriteAnswer", client.rewrite("A text.", card=True).json)
+    check("ProblemAnswer", client.rewrite("A text.", epsilon=-1).json)
+    check("HealthAnswer", client.get("/healthz").json)
+    check("ModelsAnswer", client.get("/v1/models").json)
+    check("ExamplesAnswer", client.get("/v1/examples?epsilon=5").json)
     job = client.upload("a.csv", b"text\nhello\n", {"epsilon": 2, "shuffle": True}).json
-    check("Job", job)
-    check("Job", client.wait_for(job["id"], "done"))
-    check("Columns", client.upload("a.csv", b"text\nhello\n", {}, path="/v1/columns").json)
+    check("JobAnswer", job)
+    check("JobAnswer", client.wait_for(job["id"], "done"))
+    check("JobsAnswer", client.get("/v1/jobs").json)
+    check("ColumnsAnswer", client.upload("a.csv", b"text\nhello\n", {}, path="/v1/columns").json)
     uploads = (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns"))
-    for name, operation in (("Rewrite", "/v1/rewrite"), *uploads):
+    for name, operation in (("RewriteBody", "/v1/rewrite"), *uploads):
         content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
         check(name, content["example"].get("options", content["example"]))
 
 
-def test_openapi_names_every_option_of_an_upload(client: Client) -> None:
+def test_openapi_has_every_declared_option(client: Client) -> None:
+    document = client.get("/openapi.json").json
+    schemas = document["components"]["schemas"]
+    job = (*leaves(Settings), *leaves(FileRequest))
+    for name, options in (("JobOptions", job), ("RewriteBody", leaves(Settings)), ("ColumnsOptions", leaves(Dialect))):
+        declared = {leaf.name: leaf for leaf in options if leaf.shown.http}
+        assert set(declared) <= set(schemas[name]["properties"])
+        for option, leaf in declared.items():
+            told = schemas[name]["properties"][option]["description"]
+            assert "--" not in told
+            over_http = leaf.help.replace("'dpbart models show NAME --areas'", "GET /v1/models")
+            assert told.replace("_", "-") == over_http.replace("--", "").replace("_", "-")
+    for path in ("/v1/noise", "/v1/examples"):
+        asked = {each["name"] for each in document["paths"][path]["get"]["parameters"]}
+        assert {leaf.name for leaf in leaves(Settings) if leaf.shown.http} <= asked
+
+
+def test_openapi_has_no_option_that_an_upload_refuses(client: Client) -> None:
     schemas = client.get("/openapi.json").json["components"]["schemas"]
     for name, path in (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns")):
         refused = client.upload("a.csv", b"text\nhello\n", {"epsilom": 1}, path=path).json["detail"]
@@ -200,8 +238,7 @@ def test_every_status_of_an_error_is_documented(client: Client) -> None:
     described = {
         int(status)
         for methods in client.get("/openapi.json").json["paths"].values()
-        for name, method in methods.items()
-        if name != "parameters"
+        for method in methods.values()
         for status in method["responses"]
         if status != "default" and int(status) >= 400
     }

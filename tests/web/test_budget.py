@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from dpbart.card.card import Card
 from dpbart.errors import BadParameter, BudgetExceeded
-from dpbart.privacy.budget.ledger import Ledger, Run
-from dpbart.privacy.card.card import Card
+from dpbart.ledger.ledger import Ledger, Run
+from dpbart.rewrite.chosen import ChosenModel
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
-from dpbart.rewrite.settings import Settings
 from dpbart.testing import described, fake_rewriter
-from dpbart.web.answers import Answers, Key
-from dpbart.web.releases import Charge, Releases, forget_unrecorded
+from dpbart.web.releases import AnswerStore, Charge, Key, Recorder, forget_unrecorded
 from tests.web.running import in_thread
 
 
@@ -66,7 +65,7 @@ def test_with_a_ledger_every_request_names_its_people(tmp_path: Path) -> None:
     assert texts_of(tmp_path / "l.db", "x") == 2
 
 
-def never(settings: Settings) -> Rewriter:
+def never(chosen: ChosenModel) -> Rewriter:
     raise AssertionError("nothing may be rewritten")
 
 
@@ -111,10 +110,10 @@ def drawn(*texts: str) -> Rewriting:
     return Rewriting(tuple(texts), fake_rewriter().facts, "recipe")
 
 
-def opened(folder: Path) -> tuple[Path, Answers, Releases]:
-    file, answers = folder / "l.db", Answers(folder / "answers.db", seconds=100)
+def opened(folder: Path) -> tuple[Path, AnswerStore, Recorder]:
+    file, answers = folder / "l.db", AnswerStore(folder / "answers.db", seconds=100)
     Ledger(file, create=not file.exists()).close()
-    return file, answers, Releases(file, answers)
+    return file, answers, Recorder(file, answers)
 
 
 KEY = Key.of("a-key-that-is-long-enough", b"body")
@@ -148,11 +147,11 @@ def test_after_a_kill_a_recorded_answer_stays_and_an_unrecorded_one_is_forgotten
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Ledger, "record", killed)
-    monkeypatch.setattr(Answers, "forget", lambda *_: None)  # the process is gone
+    monkeypatch.setattr(AnswerStore, "forget", lambda *_: None)  # the process is gone
     with pytest.raises(KeyboardInterrupt):
         releases.record([(charge("bert", OTHER), drawn("never sent"))])
     monkeypatch.undo()
-    again = Answers(tmp_path / "answers.db", seconds=100)
+    again = AnswerStore(tmp_path / "answers.db", seconds=100)
     assert again.find(OTHER) == "never sent"
     forget_unrecorded(file, again)
     assert (again.find(KEY), again.find(OTHER)) == ("recorded", None)

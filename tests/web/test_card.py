@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from dpbart.cli import cli
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.web.rewritten import _table
+from dpbart.ledger.ledger import Ledger
+from dpbart.web.releases import _table
 from tests.web.running import Client, in_thread
 
 KEY = "a-key-for-texts-with-a-card"
@@ -41,7 +41,7 @@ def test_a_card_comes_with_the_file_that_it_describes(client: Client, tmp_path: 
     answer = client.rewrite("The room was clean.", 'She said "no",\nand left.', card=True).json
     output, card = saved(tmp_path, answer)
     said = verified(output, card)
-    assert "'rewritten.csv.card.html' shows exactly what the JSON says" in said
+    assert "'rewritten.csv.card.html' is the page of this card" in said
     again = CliRunner().invoke(cli, ["rewrite", str(output), str(tmp_path / "again.csv"), "--mechanism", "none"])
     assert again.exit_code == 0, again.output  # it is a table that dpbart can read
     assert "2 texts rewritten" in again.output
@@ -60,13 +60,13 @@ def test_a_card_without_a_guarantee_says_so(client: Client, tmp_path: Path) -> N
 
 def test_a_card_counts_people_as_the_ledger_does(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.db", create=True)
-    ledger.set_limit(Decimal(300))
+    ledger.set_limit(Decimal(200))
     ledger.set_delta(Decimal("1e-7"))
     ledger.close()
     with in_thread(tmp_path / "state", ledger=tmp_path / "l.db") as client:
         texts, people = ["The room was clean."] * 101, ["bert", *["anna"] * 100]
         answer = client.rewrite(*texts, people=people, epsilon=1, card=True).json
-        refused = client.rewrite("a", people=["anna"], epsilon=300, card=True)
+        refused = client.rewrite("a", people=["anna"], epsilon=200, card=True)
         told = client.get("/v1/ledger").json["spending"]
     output, card = saved(tmp_path, answer)
     verified(output, card)
@@ -113,5 +113,5 @@ def test_the_same_key_gets_the_same_card(client: Client) -> None:
 
 
 def test_without_asking_there_is_no_card(client: Client) -> None:
-    assert set(client.rewrite("The room was clean.").json) == {"texts", "guarantee", "recipe", "model"}
+    assert set(client.rewrite("The room was clean.").json) == {"texts", "guarantee", "recipe", "model", "worst"}
     assert client.rewrite("The room was clean.", card="yes").status == 422

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbart.web import columns
-from dpbart.web.limits import Limits
+from dpbart.web import job
+from dpbart.web.guard import Limits
 from tests.web.running import Answer, Client, in_thread
 
 SECRET = "Ottilie"
@@ -51,7 +51,7 @@ def lines(*rows: object) -> bytes:
         ("a.csv", b"id;text\n1;Ottilie\n", {}, ["id", "text"]),
         ("a.csv", b"id;a,text\n1;Ottilie\n", {"delimiter": ","}, ["id;a", "text"]),
         ("a.csv", "id,größe\n1,Ottilie\n".encode("cp1252"), {"encoding": "cp1252"}, ["id", "größe"]),
-        ("a.csv.gz", gzip.compress(b"id,text\n1,Ottilie\n"), {}, ["id", "text"]),
+        ("a.csv.gz", gzip.compress(b"id,text\n1,Ottilie\n", mtime=0), {}, ["id", "text"]),
         ("a.tsv", b"id\ttext\n1\tOttilie\n", {}, ["id", "text"]),
         ("a.xlsx", excel(), {}, ["patient", "note"]),
         ("a.parquet", parquet(), {}, ["id", "note.text", "note.by"]),
@@ -124,7 +124,7 @@ def test_nothing_stays_on_disk_whatever_happens(tmp_path: Path, monkeypatch: pyt
         ask(client, "a.csv", b"id,text\n1,Ottilie\n")
         ask(client, "a.xlsx", b"Ottilie")
         assert list((state / "jobs").iterdir()) == []
-        monkeypatch.setattr(columns, "columns_of", killed)
+        monkeypatch.setattr(job, "columns_of", killed)
         assert SECRET not in ask(client, "a.csv", b"id,text\n1,Ottilie\n").body.decode()
         assert list((state / "jobs").iterdir()) == []
     assert SECRET in next((tmp_path / "killed").rglob("input.csv")).read_text()

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.errors import BadTable
-from dpbart.web import file_job
+from dpbart.web import job
+from tests.languages import texts_in
 from tests.web.running import Client, in_thread, process, start
 
 VISITS = b"id,complaint,finding,ill\n" + b"".join(
@@ -45,7 +46,7 @@ def verified(client: Client, job: Any, folder: Path) -> Any:
 
 
 def test_every_text_column_is_a_release_of_its_own(client: Client, tmp_path: Path) -> None:
-    job = rewritten(client, {"epsilon": 2, "text_column": ["complaint", "finding"]})
+    job = rewritten(client, {"epsilon": 2, "text_column": ["complaint", "finding"], "keep_all": True})
     rows = rows_of(client, job)
     assert [row["id"] for row in rows] == [str(row) for row in range(40)]
     assert list(rows[0]) == ["id", "complaint", "finding", "ill"]
@@ -57,18 +58,29 @@ def test_every_text_column_is_a_release_of_its_own(client: Client, tmp_path: Pat
     assert any("Each row is 2 releases" in notice for notice in job["notices"])
 
 
-def test_text_columns_can_be_joined_and_split(client: Client) -> None:
-    options = {"epsilon": 2, "text_column": ["complaint", "finding"], "join_columns": True}
-    joined = rewritten(client, {**options, "split": "sentences", "pieces": 3})
-    assert list(rows_of(client, joined)[0]) == ["id", "complaint", "ill"]
-    assert any("Each row is 3 releases" in notice for notice in joined["notices"])
+def test_text_columns_can_be_joined(client: Client) -> None:
+    joined = rewritten(client, {"epsilon": 2, "text_column": ["complaint", "finding"], "join_columns": True})
+    assert list(rows_of(client, joined)[0]) == ["complaint"]
+    assert not any("releases" in notice for notice in joined["notices"])
 
 
 def test_only_columns_that_are_named_are_released(client: Client, tmp_path: Path) -> None:
-    for kept in (["id"], []):
-        job = rewritten(client, {"epsilon": 2, "text_column": "complaint", "keep_columns": kept})
-        assert list(rows_of(client, job)[0]) == [*kept, "complaint"]
+    all_others = ["id", "finding", "ill"]
+    for options, kept in (({"keep_columns": ["id"]}, ["id"]), ({}, []), ({"keep_all": True}, all_others)):
+        job = rewritten(client, {"epsilon": 2, "text_column": "complaint", **options})
+        assert sorted(rows_of(client, job)[0]) == sorted([*kept, "complaint"])
         assert verified(client, job, tmp_path)["other_columns"] == kept
+        released = next(notice for notice in job["notices"] if notice.startswith("Released: "))
+        assert all(f"'{name}'" in released for name in kept)
+
+
+def test_the_notices_of_a_job_name_its_files_as_their_owner_does(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "server") as client:
+        told = rewritten(client, {"epsilon": 2}, b"text\nhello\n", "my notes.csv")["notices"]
+    assert told[0].startswith("Reads: my notes.csv, 1 text in the column 'text'. ")
+    assert told[1].startswith("Writes: my notes.private.csv, ")
+    assert told[1].endswith(", and the card my notes.private.csv.card.json.")
+    assert not any(str(tmp_path) in notice for notice in told)
 
 
 def test_labels_are_randomised(client: Client, tmp_path: Path) -> None:
@@ -92,7 +104,7 @@ def test_a_shuffled_job_releases_texts_alone_and_says_both_guarantees(client: Cl
     assert job["guarantee"]["epsilon"] == 2
     assert (job["shuffled"]["epsilon"], job["shuffled"]["delta"]) == (stated["epsilon"], stated["delta"])
     assert job["shuffled"]["epsilon"] < 2
-    assert card["run"]["seconds"] is None
+    assert "seconds" not in card["run"]
 
 
 def test_the_local_epsilon_follows_from_a_central_one(client: Client, tmp_path: Path) -> None:
@@ -112,18 +124,18 @@ def test_nothing_that_shows_the_order_stays_with_a_shuffled_job(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"epsilon": 1, "text_column": 7}, "text_column must be a string or a list of strings"),
-        ({"epsilon": 1, "text_column": ["a", 7]}, "text_column must be a string or a list of strings"),
+        ({"epsilon": 1, "text_column": 7}, "text column must be a list, got int."),
+        ({"epsilon": 1, "text_column": ["a", 7]}, "text column, item 2, must be a string, got int."),
         ({"epsilon": 1, "text_column": []}, "each text column must be named once"),
-        ({"epsilon": 1, "keep_columns": "id"}, "keep_columns must be a list of strings"),
+        ({"epsilon": 1, "delta": 0.3}, "a delta of 0.3 would have no effect: the mechanism 'response' is pure"),
+        ({"epsilon": 1, "text_column": "complaint", "sheet": "1"}, "--sheet is for Excel workbooks"),
+        ({"epsilon": 1, "keep_columns": "id"}, "keep columns must be a list, got str."),
         ({"epsilon": 1, "keep_columns": ["id"], "shuffle": True}, "a shuffled output has no other columns"),
         ({"epsilon": 1, "text_column": ["a", "a"]}, "each text column must be named once"),
         ({"epsilon": 1, "join_columns": True}, "--join-columns joins several text columns"),
-        ({"epsilon": 1, "split": "words"}, "split must be sentences"),
-        ({"epsilon": 1, "pieces": 2}, "Pass --split sentences"),
-        ({"epsilon": 1, "split": "sentences", "pieces": 1.5}, "pieces must be a whole number"),
+        ({"epsilon": 1, "split": "sentences"}, "and has 1 more"),
+        ({"epsilon": 1, "ledger": "/etc/passwd", "overwrite": True}, "and has 2 more"),
         ({"epsilon": 1, "shuffle": "yes"}, "shuffle must be true or false"),
-        ({"epsilon": 1, "shuffle": True, "split": "sentences"}, "leave out --split"),
         ({"epsilon": 1, "central_epsilon": 1}, "Pass --shuffle with --central-epsilon"),
         ({"epsilon": 1, "shuffle": True, "central_epsilon": 1}, "Pass --epsilon or --central-epsilon"),
         ({"shuffle": True}, "epsilon"),
@@ -152,11 +164,11 @@ def test_an_unknown_ending_is_named_as_it_came(client: Client) -> None:
 def test_no_path_of_the_server_is_in_any_problem_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "it's a \\state"
 
-    def fails(request: Any, described: Any) -> None:
+    def fails(request: Any, described: Any, **more: Any) -> None:
         run = request.target.with_name(f".{request.target.name}.run")
         raise BadTable(f"{str(request.source)!r}, {request.target} and {str(run)!r} cannot be used.")
 
-    monkeypatch.setattr(file_job, "plan", fails)
+    monkeypatch.setattr(job, "plan", fails)
     with in_thread(state) as client:
         failed = client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "failed")
         detail = failed["problem"]["detail"]
@@ -169,10 +181,22 @@ def test_no_path_of_the_server_is_in_any_problem_of_a_job(tmp_path: Path, monkey
 def test_plain_text_is_one_text_per_line_unless_told_otherwise(client: Client) -> None:
     job = rewritten(client, {"epsilon": 2}, b"One text.\nAnother text.\n", "my notes.txt")
     assert job["rows"] == 2
-    assert job["notices"][0] == "my notes.txt is read as one text per line. To rewrite it as one text, pass --document."
+    assert job["notices"][5] == "my notes.txt is read as one text per line. To rewrite it as one text, pass --document."
     job = rewritten(client, {"epsilon": 2, "document": True}, b"One text.\nThe same text.\n", "my notes.txt")
     assert job["rows"] == 1
     assert not any("is read as" in notice for notice in job["notices"])
+
+
+def test_a_server_never_says_in_which_language_texts_are(
+    client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clients may see all jobs. `dpbart rewrite` tells the operator."""
+    german = rewritten(client, {"epsilon": 10}, "\n".join(texts_in("German") * 3).encode(), "n.txt")
+    english = rewritten(client, {"epsilon": 10}, "\n".join(texts_in("English") * 3).encode(), "n.txt")
+    assert german["notices"] == english["notices"] != []
+    card = client.get(german["card"]).body.decode()
+    logged = "".join(capfd.readouterr()) + caplog.text
+    assert "German" not in json.dumps(german) + card + logged
 
 
 def test_the_notices_of_a_job_outlive_the_server(tmp_path: Path) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
-import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
-from dpbart.privacy.facts import Facts
-from dpbart.rewrite.rewriter import Rewriter
-from dpbart.rewrite.settings import Settings
-from dpbart.web.limits import Limits
-from tests.web.running import Client, Held, in_thread, until
+from dpbart.web.guard import Limits
+from tests.web.running import Client, Held, Stepped, in_thread, until
 
 ROWS = b"id,text\n" + b"".join(b"%d,the food was cold %d\n" % (number, number) for number in range(96))
 
@@ -28,7 +25,7 @@ def test_a_file_is_rewritten_and_its_card_verifies(client: Client, tmp_path: Pat
     done = client.wait_for(job["id"], "done")
     assert done["done"] == done["rows"] > 3
     assert done["guarantee"]["words"] == "(epsilon 10, delta 0)"
-    assert done["notices"][0].startswith("The model mini-code reads")
+    assert "The model mini-code reads" in done["notices"][0]
     result = client.get(done["result"])
     assert result.headers["content-disposition"] == "attachment; filename*=UTF-8''Notes.private.csv"
     (tmp_path / "out.csv").write_bytes(result.body)
@@ -98,25 +95,31 @@ def test_the_same_key_creates_one_job(client: Client) -> None:
     assert client.upload("b.csv", b"text\nhello\n", headers=key).json["type"] == "urn:dpbart:idempotency-key-reused"
 
 
-class Slow:
-    """Loads the real rewriter, and holds each batch until the test lets it go."""
-
-    def __init__(self) -> None:
-        self.go = threading.Semaphore(0)
-
-    def load(self, settings: Settings) -> Rewriter:
-        real, go = Rewriter.of(settings), self.go
-
-        class Held(Rewriter):
-            def _rewrite_batch(self, texts: Sequence[str]) -> tuple[list[str], Facts]:
-                go.acquire(timeout=20)
-                return super()._rewrite_batch(texts)
-
-        return Held(real.model, real.channel, real.batch_size, real.entropy)
+def test_the_same_key_with_another_file_is_refused(tmp_path: Path) -> None:
+    """Otherwise a client would take another person's rewriting for its own."""
+    key, state = {"Idempotency-Key": "a-key-for-one-upload"}, tmp_path / "state"
+    first, other = (b"text\n" + each * 200_000 for each in (b"a", b"b"))  # alike in name, options and size
+    with in_thread(state) as client:
+        job = client.upload("a.csv", first, headers=key).json["id"]
+        for status in ("waiting", "done"):
+            client.wait_for(job, status, "done")
+            refused = client.upload("a.csv", other, headers=key)
+            assert (refused.status, refused.json["type"]) == (422, "urn:dpbart:idempotency-key-reused")
+            again = client.upload("a.csv", first, headers=key)
+            assert (again.json["id"], again.headers["idempotency-replayed"]) == (job, "true")
+        assert len(client.get("/v1/jobs").json["jobs"]) == 1
+    moved = state.rename(tmp_path / "moved")
+    (moved / "lock").unlink()  # held by the first server of this process
+    with in_thread(moved) as client:
+        assert client.upload("a.csv", other, headers=key).status == 422, "the next server knows it too"
+        assert client.upload("a.csv", first, headers=key).json["id"] == job
+    kept = (moved / "jobs" / job / "job.json").read_text()
+    for digest in (hashlib.sha256(first), hmac.new(job.encode(), first, "sha256")):
+        assert digest.hexdigest() not in kept, "without the key, nothing can be told about the file"
 
 
 def test_a_job_shows_progress_is_cancelled_and_resumes(tmp_path: Path) -> None:
-    slow = Slow()
+    slow = Stepped()
     with in_thread(tmp_path / "state", load=slow.load, ledger=tmp_path / "l.db") as client:
         job = client.upload("a.csv", ROWS, {"epsilon": 10, "id_column": "id"}).json["id"]
         client.wait_for(job, "running")
@@ -139,6 +142,71 @@ def test_a_job_shows_progress_is_cancelled_and_resumes(tmp_path: Path) -> None:
         assert len(client.get(done["result"]).body.splitlines()) == 97
         told = client.get("/v1/ledger").json
         assert (told["people"], told["texts"]) == (96, 96)
+
+
+OFTEN = b"id,text\n" + b"anna,it was cold\n" * 11 + b"bert,it rained\n"
+
+
+def test_a_job_that_promises_less_than_expected_asks_before_anything_is_spent(tmp_path: Path) -> None:
+    options = {"epsilon": 10, "person_column": "id", "expected_epsilon": 10}
+    with in_thread(tmp_path / "state", ledger=tmp_path / "l.db") as client:
+        job = client.upload("a.csv", OFTEN, options).json["id"]
+        asking = client.wait_for(job, "asking", "done")
+        assert asking["status"] == "asking"
+        assert asking["worst"]["guarantee"]["epsilon"] == 110
+        assert asking["worst"]["guarantee"]["level"] == "almost none"
+        assert (asking["worst"]["texts"], asking["worst"]["words"]) == (11, "all 11 texts of one person")
+        assert (asking["rows"], asking["result"]) == (12, None)
+        assert client.get("/v1/ledger").json["people"] == 0, "nothing is spent"
+        assert client.get(f"/v1/jobs/{job}/result").status == 409
+        assert client.post(f"/v1/jobs/{job}/resume").status == 202
+        assert client.wait_for(job, "asking", "done")["status"] == "done", "it asks once"
+        assert client.get("/v1/ledger").json["texts"] == 12
+        other = client.upload("a.csv", OFTEN, options).json["id"]
+        client.wait_for(other, "asking")
+        assert client.send("DELETE", f"/v1/jobs/{other}").status == 204
+        assert client.get("/v1/ledger").json["texts"] == 12
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "words"),
+    [
+        ({"expected_epsilon": 110}, "done", "all 11 texts of one person"),
+        ({}, "done", "all 11 texts of one person"),
+        ({"expected_epsilon": 10, "join_documents": True}, "done", "one text"),
+        ({"expected_epsilon": 10, "person_column": None}, "done", "one text"),
+        (
+            {"expected_epsilon": 10, "person_column": None, "label_column": "id", "labels": "randomize:1"},
+            "asking",
+            "one text with its label",
+        ),
+        (
+            {"expected_epsilon": 10, "person_column": None, "text_column": ["id", "text"]},
+            "asking",
+            "all 2 texts of a row",
+        ),
+    ],
+)
+def test_whether_a_job_asks_depends_on_the_worst_promise(
+    client: Client, more: dict[str, object], status: str, words: str
+) -> None:
+    labels = {"label_set": ["anna", "bert"]} if "label_column" in more else {}
+    job = client.upload("a.csv", OFTEN, {"epsilon": 10, "person_column": "id", **more, **labels}).json["id"]
+    told = client.wait_for(job, "asking", "failed", "done")
+    assert (told["status"], told["worst"]["words"]) == (status, words), told["problem"]
+
+
+def test_a_job_still_asks_after_a_restart(tmp_path: Path) -> None:
+    with in_thread(tmp_path / "state") as client:
+        options = {"epsilon": 10, "person_column": "id", "expected_epsilon": 10}
+        job = client.upload("a.csv", OFTEN, options).json["id"]
+        client.wait_for(job, "asking")
+    moved = (tmp_path / "state").rename(tmp_path / "moved")
+    (moved / "lock").unlink()  # held by the first server of this process
+    with in_thread(moved) as client:
+        assert client.get(f"/v1/jobs/{job}").json["status"] == "asking"
+        assert client.post(f"/v1/jobs/{job}/resume").status == 202
+        client.wait_for(job, "done")
 
 
 def test_the_input_goes_with_the_end_of_the_job_and_the_rest_after_its_time(

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpbart.cli import cli
-from dpbart.privacy.budget.ledger import Ledger
+from dpbart.ledger.ledger import Ledger
 from tests.web.running import Answer, Client, process, start, until
 
 REQUESTS, CALLERS = 30, 8
@@ -106,9 +106,8 @@ def test_a_server_that_is_told_to_stop_ends_cleanly_and_leaves_its_job_to_the_ne
     running = start(tmp_path / "state")
     job = running.client.upload("a.csv", rows.encode()).json["id"]
     until(lambda: running.client.get(f"/v1/jobs/{job}").json["done"] >= 32)
-    running.running.send_signal(told)
-    _, said = running.running.communicate(timeout=60)
-    assert running.running.returncode == code, said
+    status, said = running.stop(told)
+    assert status == code, said
     assert "terminate" not in said
     assert ("continues unfinished jobs" in said) == (told == signal.SIGINT)
     with process(tmp_path / "state") as again:

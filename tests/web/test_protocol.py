@@ -37,7 +37,8 @@ def statuses(client: Client, *parts: bytes) -> list[int]:
             connection.sendall(part)
         answer = heard(connection)
     assert SECRET not in answer
-    assert len(re.findall(b"HTTP/1.1 ", answer)) == len(re.findall(b"(?i)content-security-policy", answer))
+    ours = len(re.findall(b"HTTP/1.1 ", answer)) - answer.count(b"Invalid HTTP request received.")  # from uvicorn
+    assert ours == len(re.findall(b"(?i)content-security-policy", answer))
     return [int(each) for each in re.findall(rb"HTTP/1.1 (\d+)", answer)]
 
 

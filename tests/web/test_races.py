@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadTable
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.web.answers import Answers
-from dpbart.web.columns import columns_json
-from dpbart.web.file_job import FileJob
-from dpbart.web.job_folder import DONE, WAITING, JobFolder, Record
-from dpbart.web.limits import Limits
+from dpbart.ledger.ledger import Ledger
+from dpbart.web.guard import Limits
+from dpbart.web.job import DONE, WAITING, FileJob, JobFolder, JobRecord, columns_json
+from dpbart.web.releases import AnswerStore
 from tests.web.running import Client, Held, in_thread, until
 from tests.web.test_budget import texts_of
 from tests.web.test_limits import JOB, LARGE, large_result
@@ -124,7 +122,7 @@ def test_jobs_that_are_deleted_while_they_begin_leave_nothing(tmp_path: Path) ->
 
 def test_a_removed_job_is_not_saved_again(tmp_path: Path) -> None:
     """Saving would make a new folder, which others could read and nobody would delete."""
-    job = FileJob(JobFolder.create(tmp_path, JOB, "a.csv"), Record(JOB, "a.csv", {}, WAITING, 0.0))
+    job = FileJob(JobFolder.create(tmp_path, JOB, "a.csv"), JobRecord(JOB, "a.csv", {}, WAITING, 0.0))
     job.change(WAITING)
     job.remove()
     job.change(DONE, downloaded=1.0)
@@ -173,11 +171,11 @@ def test_a_server_that_cannot_delete_answers_deletes_jobs(tmp_path: Path, monkey
 
     full = threading.Event()
 
-    def broken(self: Answers) -> None:
+    def broken(self: AnswerStore) -> None:
         if full.is_set():
             raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(Answers, "sweep", broken)
+    monkeypatch.setattr(AnswerStore, "sweep", broken)
     large_result(tmp_path / "state")
     limits, real = Limits(sweep_seconds=0.1), time.time
     full.set()
@@ -189,7 +187,7 @@ def test_a_server_that_cannot_delete_answers_deletes_jobs(tmp_path: Path, monkey
 
 
 def test_a_download_arrives_although_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: JobFolder, record: Record) -> None:
+    def full(self: JobFolder, record: JobRecord) -> None:
         raise BadTable("no space left on device")
 
     large_result(tmp_path / "state")
@@ -203,7 +201,7 @@ def test_a_download_arrives_although_the_disk_is_full(tmp_path: Path, monkeypatc
 def test_a_job_that_cannot_be_saved_is_refused_in_words_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: JobFolder, record: Record) -> None:
+    def full(self: JobFolder, record: JobRecord) -> None:
         raise BadTable(f"'{self.path}' cannot be written: No space left on device.")
 
     with in_thread(tmp_path / "state") as client:
@@ -220,7 +218,7 @@ def test_a_job_that_cannot_be_saved_is_refused_in_words_and_leaves_nothing(
 def test_a_job_that_cannot_be_saved_at_its_end_does_not_keep_the_next_one_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(self: JobFolder, record: Record) -> None:
+    def full(self: JobFolder, record: JobRecord) -> None:
         raise BadTable("No space left on device.")
 
     held = Held()

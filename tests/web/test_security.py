@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbart.web.answers import Key, job_id
-from dpbart.web.guard import Access
-from dpbart.web.limits import Limits
+from dpbart.web.guard import Access, Limits
+from dpbart.web.releases import Key, job_id
 from tests.web.running import Client, Held, in_thread
 
 TOKEN = "correct-horse-battery-staple"

@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from dpbart.errors import BadLedger, BadTable, BudgetExceeded
-from dpbart.privacy.budget import database
-from dpbart.privacy.budget.ledger import Ledger
-from dpbart.web.answers import Answers, Key, Stored
-from dpbart.web.problems import Problem
-from dpbart.web.releases import forget_unrecorded
+from dpbart.ledger import database
+from dpbart.ledger.ledger import Ledger
+from dpbart.web.guard import Problem
+from dpbart.web.releases import AnswerStore, Key, Stored, forget_unrecorded
 from tests.web.running import Client, Held, in_thread
 from tests.web.test_budget import KEY, charge, drawn, opened, texts_of
 
@@ -67,7 +66,7 @@ def test_an_answer_that_is_not_recorded_is_not_given_even_if_it_cannot_be_forgot
         raise Problem(503, "not-stored", "database or disk is full")
 
     monkeypatch.setattr(Ledger, "record", full)
-    monkeypatch.setattr(Answers, "forget", stays)
+    monkeypatch.setattr(AnswerStore, "forget", stays)
     refused = charge("anna", KEY)
     assert isinstance(releases.record([(refused, drawn("never sent"))])[refused], BadLedger)
     assert [each.body for each in answers.stored()] == ["never sent"]
@@ -91,7 +90,7 @@ def test_a_refused_answer_that_cannot_be_forgotten_is_not_given_after_a_restart(
         raise Problem(503, "not-stored", "database or disk is full")
 
     releases.record([(charge("anna"), drawn("1"))])
-    monkeypatch.setattr(Answers, "forget", stays)
+    monkeypatch.setattr(AnswerStore, "forget", stays)
     refused = charge("anna", KEY)
     assert isinstance(releases.record([(refused, drawn("never sent"))])[refused], BudgetExceeded)
     monkeypatch.undo()
@@ -188,7 +187,7 @@ def test_a_server_on_a_full_disk_goes_on_and_answers_nothing_uncharged(tmp_path:
 def test_what_was_stored_before_the_clock_went_back_does_not_stay_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers, real = Answers(tmp_path / "answers.db", seconds=100), time.time
+    answers, real = AnswerStore(tmp_path / "answers.db", seconds=100), time.time
     monkeypatch.setattr(time, "time", lambda: real() + 1_000_000)
     answers.put([Stored(KEY, None, 0, "body")])
     answers.confirm([Stored(KEY, None, 0, "body")])
@@ -202,7 +201,7 @@ def test_what_was_stored_before_the_clock_went_back_does_not_stay_longer(
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_deleted_answer_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: bool) -> None:
-    answers, real = Answers(tmp_path / "answers.db", seconds=100), time.time
+    answers, real = AnswerStore(tmp_path / "answers.db", seconds=100), time.time
     answers.put([Stored(KEY, None, 0, "marmalade " * 2_000)])
     if forgotten:
         answers.forget([KEY])
@@ -213,7 +212,7 @@ def test_a_deleted_answer_is_overwritten(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_change_that_fails_is_taken_back_and_the_next_one_works(tmp_path: Path) -> None:
-    answers = Answers(tmp_path / "answers.db", seconds=100)
+    answers = AnswerStore(tmp_path / "answers.db", seconds=100)
     impossible = Stored(Key.of("k" * 16, b""), None, 0, None)  # type: ignore[arg-type]
     with pytest.raises(Problem, match="503"):
         answers.put([Stored(KEY, None, 0, "with another one that fails"), impossible])

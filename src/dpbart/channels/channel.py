@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from dpbart.privacy.facts import Facts
-from dpbart.privacy.private import Private
+from dpbart.privacy.facts import Facts, Private
 from dpbart.privacy.sampling import Entropy
 
 Encoded = TypeVar("Encoded", contravariant=True)

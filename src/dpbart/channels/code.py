@@ -1,11 +1,11 @@
-"""The channel of codes: one code for the whole text, through k-ary randomised response.
+"""The channel of code models: one code of the whole text, through k-ary randomised response.
 
-Nothing is clipped and nothing is noised. What bounds a text is the number of bits of its code, which is public and the
-same for every text of a run. There are two kinds of codes:
+Nothing is clipped and nothing is noised. The number of bits of a code bounds what it says about a text. It is public
+and the same for every text of a run. A code has one of two forms:
 
-- a string of bits, the text's gist and then its wording;
-- where the bits are too few for any wording, a place in a book of public texts. The texts of the book that are nearest
-  to a text mean the same for it: all of them together are its code.
+- places in a book of public sentences: one, or several for a document. Several sentences of the book, the nearest ones,
+  mean the same at each place;
+- with enough bits, a string: its first bit says whether the rest are places of the book or the text's wording.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.facts import Facts
+from dpbart.privacy.facts import Facts, Private
 from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.mechanisms.response import Sets
-from dpbart.privacy.private import Private
 from dpbart.privacy.sampling import Entropy
 
 Codes = tuple[int, ...]
@@ -25,64 +24,101 @@ Codes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CodeSize:
-    """How large a code is. All of it is public.
+    """The public size of a code.
 
     Attributes:
-        bits: of the code.
-        gist_bits: how many of them, the first ones, are the gist. If all are, the code is a place in the book.
-        near: texts of the book that are a text's code together; 1 for a string of bits.
+        bits: the bits of the code.
+        places: how many sentences of the book a code names, k.
+        place_bits: the bits of each of them.
+        near: how many sentences of the book mean the same at a place; 1 if the code may be wording.
+        worded: whether the first bit says which form the others have. Otherwise all are places of the book.
     """
 
     bits: int
-    gist_bits: int
+    places: int
+    place_bits: int
     near: int = 1
+    worded: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.gist_bits <= self.bits or not 1 <= self.bits <= 1024:
+        used, sets = self.places * self.place_bits, self.near == 1 if self.worded else self.near >= 1
+        fits = used < self.bits if self.worded else used == self.bits
+        if not 1 <= self.bits <= 1024 or self.places < 1 or self.place_bits < 1 or not fits or not sets:
             raise BadParameter(
-                f"a code must have from 1 to 1024 bits, the gist's among them, got {self.bits} and {self.gist_bits}."
+                f"a code must have from 1 to 1024 bits that hold its places, got {self.bits} bits for {self.places} "
+                f"places of {self.place_bits} bits and {self.near} near."
             )
 
     @property
     def wording_bits(self) -> int:
-        """Bits that are left for the wording."""
-        return self.bits - self.gist_bits
+        """The bits of a wording; 0 if all codes are places of the book."""
+        return self.bits - 1 if self.worded else 0
+
+    @property
+    def values(self) -> int:
+        """What one place can say: a sentence or, if there are several places, nothing."""
+        return self.near << self.place_bits
+
+    @property
+    def silent(self) -> int:
+        """How many of those values say nothing. A text with fewer points than places needs them; one place speaks."""
+        return self.near if self.places > 1 else 0
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences of the book can come out."""
+        return self.values - self.silent
 
 
 @dataclass(frozen=True)
 class CodeTable:
-    """Which size a code has at each budget. Chosen on public text, and shipped with the model.
+    """The size of a code at each budget. Chosen on public text, and shipped with the model.
 
     Attributes:
-        rows: (epsilon, bits, gist bits), epsilon ascending.
-        book_bits: the book has 2^book_bits texts.
+        rows: (epsilon, bits, places, near), epsilon ascending. Near is the most, if the book has so many sentences.
+        worded_from: from this many bits on, a code may be wording; None if the model has no writer.
     """
 
-    rows: tuple[tuple[float, int, int], ...]
-    book_bits: int
+    rows: tuple[tuple[float, int, int, int], ...]
+    worded_from: int | None
 
     def __post_init__(self) -> None:
         epsilons = [row[0] for row in self.rows]
         if not self.rows or epsilons != sorted(set(epsilons)):
-            raise BadParameter("the table of a code must have rows, their epsilons ascending and each there once.")
-        if any(gist == bits > self.book_bits for _, bits, gist in self.rows):
-            raise BadParameter(f"a code without wording must have at most the {self.book_bits} bits of the book.")
-
-    def size(self, epsilon: float) -> CodeSize:
-        """The size for a budget: that of the largest epsilon in the table that is not above it.
-
-        A smaller budget than the first row's has that row's size.
-        """
-        fitting = [row for row in self.rows if row[0] <= epsilon] or [self.rows[0]]
-        return self._size(*fitting[-1][1:])
+            raise BadParameter("the table of a code must have rows with ascending epsilons, each once.")
 
     @property
-    def largest(self) -> CodeSize:
-        """The size where nothing is randomised."""
-        return self._size(*self.rows[-1][1:])
+    def most(self) -> float:
+        """The largest budget that the model can use."""
+        return self.rows[-1][0]
 
-    def _size(self, bits: int, gist_bits: int) -> CodeSize:
-        return CodeSize(bits, gist_bits, 1 << self.book_bits - bits if bits == gist_bits else 1)
+    def size(self, epsilon: float, *, sentences: int, book_only: bool = False) -> CodeSize:
+        """The size of the last row whose epsilon is at most this; below all rows, the size of the first.
+
+        Args:
+            epsilon: the budget of one text.
+            sentences: how many sentences of the book may come out. Fewer need fewer bits.
+            book_only: no code is wording.
+        """
+        fitting = [row for row in self.rows if row[0] <= epsilon] or [self.rows[0]]
+        return self._size(*fitting[-1][1:], sentences=sentences, book_only=book_only)
+
+    def largest(self, *, sentences: int, book_only: bool = False) -> CodeSize:
+        """The size without randomisation."""
+        return self._size(*self.rows[-1][1:], sentences=sentences, book_only=book_only)
+
+    def _size(self, bits: int, places: int, near: int, *, sentences: int, book_only: bool) -> CodeSize:
+        worded = self.worded_from is not None and bits >= self.worded_from and not book_only
+        several = places > 1
+        place_bits = min((bits - worded) // places, (sentences + several).bit_length() - 1)
+        if place_bits < 1:
+            raise BadParameter(
+                f"a book must have at least two sentences that can come out, got {sentences}. Choose more areas."
+            )
+        if worded:
+            return CodeSize(bits, places, place_bits, worded=True)
+        near = max(1, min(near, sentences // ((1 << place_bits) - several)))
+        return CodeSize(places * place_bits, places, place_bits, near)
 
 
 @dataclass(frozen=True)
@@ -94,36 +130,50 @@ class CodeChannel:
 
     @cached_property
     def facts(self) -> Facts:
-        """All that is public about this channel, if its entropy is private."""
-        facts = self.mechanism.facts if isinstance(self.mechanism, Response) else self.mechanism.code_facts(self._bits)
-        return facts.noted(self._recipe)
+        """The public facts of this channel, if the entropy is private."""
+        if isinstance(self.mechanism, Response):
+            return self.mechanism.facts.noted(self._recipe)
+        return self.mechanism.code_facts(self.size.bits).noted(self._recipe)
 
     def send(self, encoded: Sets, entropy: Entropy) -> Private[Codes]:
-        """One code for each text, which may come out as another. Codes that mean the same come nearest first."""
+        """One randomised code for each text. At each place the nearest sentence comes first."""
         if isinstance(self.mechanism, Response):
             private = self.mechanism.privatize(encoded, entropy)
         else:
-            private = self.mechanism.pass_on(tuple(int(codes[0]) for codes in encoded), bits=self._bits)
+            nearest = tuple(self._nearest([int(value) for value in values]) for values in encoded)
+            private = self.mechanism.pass_on(nearest, bits=self.size.bits)
         return private.post_processed(private.values, recipe=self._recipe)
 
-    @property
-    def _bits(self) -> int:
-        return self.size.bits
+    def _nearest(self, values: list[int]) -> int:
+        """The code of the first value of each place."""
+        code = 0
+        for value in values[:: self.size.near]:
+            code = code * self.size.values + value
+        return code
 
     @property
     def _recipe(self) -> str:
-        return f"gist:{self.size.gist_bits}"
+        return "form:wording" if self.size.worded else "form:book"
 
 
-def make_channel(table: CodeTable, mechanism: str, *, epsilon: float | None) -> CodeChannel:
+def make_channel(
+    table: CodeTable, mechanism: str, *, epsilon: float | None, sentences: int, book_only: bool, model: str
+) -> CodeChannel:
     """The channel of a model for one budget, already checked by its mechanism.
 
     Raises:
-        BadParameter: The mechanism is not one for codes.
+        BadParameter: The mechanism is not one for codes, or the model cannot use so large a budget.
     """
     if mechanism == Response.name and epsilon is not None:
-        size = table.size(epsilon)
-        return CodeChannel(size, Response(epsilon, 1 << size.bits, size.near))
+        if epsilon > table.most:
+            raise BadParameter(
+                f"epsilon must be at most {table.most:g} for '{model}', got {epsilon:g}: its longest code has "
+                f"{table.rows[-1][1]} bits, and the rest of the budget would be spent for nothing."
+            )
+        size = table.size(epsilon, sentences=sentences, book_only=book_only)
+        # A string of bits is one value; the places of a book are a tuple.
+        places = 1 if size.worded else size.places
+        return CodeChannel(size, Response(epsilon, 1 << size.bits, size.near, places))
     if mechanism == NonPrivate.name:
-        return CodeChannel(table.largest, NonPrivate())
+        return CodeChannel(table.largest(sentences=sentences, book_only=book_only), NonPrivate())
     raise BadParameter(f"a code needs the mechanism '{Response.name}' or '{NonPrivate.name}', got {mechanism!r}.")

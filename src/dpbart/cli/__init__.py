@@ -1,29 +1,47 @@
-"""The command line: one file per command group. torch and transformers are imported only inside commands."""
+"""The command line: one file per command group, imported when one of its commands is called.
+
+torch and transformers are imported only inside commands.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 
 import click
 
-from dpbart import __version__
-from dpbart.cli.budget import budget
-from dpbart.cli.card import card
 from dpbart.cli.command import Group
-from dpbart.cli.datasets import datasets
-from dpbart.cli.evaluate import evaluate
-from dpbart.cli.experiment import experiment
-from dpbart.cli.models import models
-from dpbart.cli.noise import noise
-from dpbart.cli.prepare import prepare
-from dpbart.cli.rewrite import rewrite
-from dpbart.cli.serve import serve
 from dpbart.errors import DpbartError, one_line
+from dpbart.version import __version__
+
+COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help too
+    "budget": "Show what people have spent according to a ledger, and limit it.",
+    "card": "Verify the privacy card of an output.",
+    "datasets": "List, show and prepare labelled data sets. dpbart itself contains no texts.",
+    "evaluate": "Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still "
+    "learn.",
+    "experiment": "Run the paper's experiments, or your own, and make their tables and figures.",
+    "models": "List, show and import models.",
+    "noise": "Show what a budget means: how much is randomised, what gets through, and how well an attacker can guess.",
+    "prepare": "Make a model from public text. Never use private text: a model is public.",
+    "rewrite": "Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).",
+    "serve": "Serve the page and the API, on this machine only unless told otherwise.",
+}
 
 
 class Commands(Group):
     """Print our errors as one line on standard error and exit with status 1; exit with status 130 after Ctrl-C."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Import the command, of which only the line is known until now: options are slow to import."""
+        name, command, left = super().resolve_command(ctx, args)
+        if name is not None:
+            file = "budget" if name == "card" else name
+            command = getattr(import_module(f"{__name__}.{file}"), name)
+        return name, command, left
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -47,5 +65,5 @@ def cli() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # clean up as after an error: leave nothing half-written
 
 
-for command in (rewrite, budget, card, noise, models, prepare, datasets, evaluate, experiment, serve):
-    cli.add_command(command)
+for command, line in COMMANDS.items():
+    cli.add_command(click.Command(command, help=line))

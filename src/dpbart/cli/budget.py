@@ -1,35 +1,36 @@
-"""dpbart budget: show what people have spent, and limit it."""
+"""dpbart budget: show what people have spent, and limit it. dpbart card: verify a privacy card."""
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dpbart.cli.command import Group
-
-NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
+from dpbart.cli.command import Group, json_option
+from dpbart.errors import BadParameter
+from dpbart.privacy.guarantee import exactly, written
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from dpbart.privacy.budget.ledger import Ledger
-    from dpbart.privacy.budget.listing import Listing
+    from dpbart.card.record import CardFacts
+    from dpbart.ledger.ledger import Ledger, Listing
+
+NO_LIMIT = "none"  # in place of an epsilon: takes a limit away
 
 
 def _person(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
     """The normal form of an id, as in `dpbart rewrite`. An empty one is refused: it would mean everybody."""
     if given is None:
         return None
-    from dpbart.privacy.budget.ids import normal_id
+    from dpbart.ledger.ids import normal_id
 
     person = normal_id(given)
     if not person:
-        from dpbart.errors import BadParameter
-
         raise BadParameter("--person must name a person, got an empty id. Omit it for everybody.")
     return person
 
@@ -42,7 +43,7 @@ def budget() -> None:
 @budget.command()
 @click.argument("ledger", type=click.Path(path_type=Path))
 @click.option("--person", callback=_person, help="Show one person: all runs, and the budget left.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def show(ledger: Path, person: str | None, as_json: bool) -> None:
     """Show the runs in a ledger and who has spent most, or everything about one person.
 
@@ -50,7 +51,7 @@ def show(ledger: Path, person: str | None, as_json: bool) -> None:
         dpbart budget show budgets.db
         dpbart budget show budgets.db --person anna --json
     """
-    from dpbart.privacy.budget.listing import Listing
+    from dpbart.ledger.ledger import Listing
 
     with closing(Listing(ledger)) as opened:
         held = _all(opened) if person is None else _one(opened, person)
@@ -85,15 +86,12 @@ def limit(ledger: Path, epsilon: str | None, delta: float | None, person: str | 
         dpbart budget limit budgets.db 50 --person anna
         dpbart budget limit budgets.db --delta 1e-7
     """
-    from dpbart.errors import BadParameter
-    from dpbart.privacy.budget.ledger import Ledger
-    from dpbart.privacy.budget.schema import EVERYBODY
-    from dpbart.privacy.decimals import exactly, written
+    from dpbart.ledger.database import EVERYBODY
+    from dpbart.ledger.ledger import Ledger
 
     if epsilon is None and delta is None:
         raise BadParameter("a limit must have an epsilon or a delta, got neither. Pass EPSILON or --delta D.")
-    most = _epsilon(epsilon)
-    whom = EVERYBODY if person is None else person
+    most, whom = _epsilon(epsilon), EVERYBODY if person is None else person
     with closing(Ledger(ledger, create=True)) as opened:
         if delta is not None:
             opened.set_delta(exactly(delta), whom)
@@ -107,9 +105,6 @@ def limit(ledger: Path, epsilon: str | None, delta: float | None, person: str | 
 
 def _epsilon(given: str | None) -> Decimal | None:
     """The limit as a decimal; None for no limit."""
-    from dpbart.errors import BadParameter
-    from dpbart.privacy.decimals import exactly
-
     try:
         most = None if given is None or given == NO_LIMIT else exactly(float(given))
     except ValueError:
@@ -120,8 +115,7 @@ def _epsilon(given: str | None) -> Decimal | None:
 
 
 def _all(ledger: Ledger) -> dict[str, object]:
-    from dpbart.privacy.budget.listing import entry_json
-    from dpbart.privacy.decimals import written
+    from dpbart.ledger.ledger import entry_json
 
     summary, everybody = ledger.summary(), ledger.limit()
     return {
@@ -137,9 +131,7 @@ def _all(ledger: Ledger) -> dict[str, object]:
 
 
 def _one(ledger: Listing, person: str) -> dict[str, object]:
-    from dpbart.errors import BadParameter
-    from dpbart.privacy.budget.listing import entry_json
-    from dpbart.privacy.decimals import written
+    from dpbart.ledger.ledger import entry_json
 
     if not ledger.knows(person):
         raise BadParameter(f"nobody with the id {person!r} is in the ledger. Check the id: ids are case-sensitive.")
@@ -153,3 +145,49 @@ def _one(ledger: Listing, person: str) -> dict[str, object]:
         "left": None if found.left is None else written(found.left),
         "runs": [entry_json(each) for each in found.entries],
     }
+
+
+@click.group(cls=Group)
+def card() -> None:
+    """Verify the privacy card of an output."""
+
+
+@card.command()
+@click.argument("file", metavar="CARD", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), help="Public key (PEM) of the expected signer.")
+@click.option("--output", type=click.Path(path_type=Path), help="Output file that the card should describe.")
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, file: Path, key: Path | None, output: Path | None, as_json: bool) -> None:
+    """Check a card's form, arithmetic, pages, signature and output file.
+
+    Every figure is computed again from the bounds and the guarantee, for a text and for a person. The .txt and .html
+    pages next to the card must be those that it was written with. With --output, the rows are counted. The last line
+    says which guarantee was checked.
+
+    The exit status is 0 if no check fails, and 1 if one does. Anybody can write a card that is consistent, or sign one
+    with a key of their own. So only with --key does this show who made the card. With --key, a card without a signature
+    by that key fails.
+
+    \b
+        dpbart card verify private.csv.card.json --output private.csv --key public.pem
+    """
+    from dpbart.card.verify import verify as check_card
+
+    checks = check_card(file, key=key, output=output, count=_count_rows)
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in checks]))
+    else:
+        marks = {True: "holds", False: "FAILS", None: "-"}
+        for each in checks:
+            click.echo(f"{each.name:<10} {marks[each.held]:<6} {each.words}")
+    ctx.exit(1 if any(each.held is False for each in checks) else 0)
+
+
+def _count_rows(output: Path, card: CardFacts) -> int:
+    """The rows of an output. If the card has one row, a .txt file may be one text of many lines."""
+    from dpbart.options.rewriting import Dialect
+    from dpbart.tables.table import open_table
+
+    table = open_table(output, text_column=card.row.columns[0], dialect=Dialect(document=card.rows == 1))
+    return table.visit() or 0

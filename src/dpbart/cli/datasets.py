@@ -7,14 +7,11 @@ from pathlib import Path
 
 import click
 
-from dpbart.cli.command import Group
-from dpbart.cli.options import json_option
+from dpbart.cli.command import Group, json_option
 
+PATH = click.Path(path_type=Path)
 data_option = click.option(
-    "--data",
-    "folder",
-    type=click.Path(path_type=Path),
-    help="Folder of data sets. Default: the environment variable DPBART_DATA.",
+    "--data", "folder", type=PATH, help="Folder of data sets. Default: the environment variable DPBART_DATA."
 )
 different_option = click.option(
     "--allow-different", is_flag=True, help="Accept a data set with other counts than the paper's."
@@ -37,39 +34,27 @@ def list_datasets(folder: Path | None, as_json: bool) -> None:
     """
     import os
 
-    from dpbart.evaluate.data.known import KNOWN
-    from dpbart.evaluate.data.loading import ENVIRONMENT, data_folder, find_data, own_sets
+    from dpbart.evaluate.data.loading import ENVIRONMENT, KNOWN, data_folder, find_data, own_sets
 
     asked = data_folder(folder) if folder is not None or os.environ.get(ENVIRONMENT) else None
     found = {name: find_data(name, asked) if asked else None for name in KNOWN}
     own = own_sets(asked) if asked else {}
     if as_json:
+        keys = ("name", "title", "classes", "train_and_valid", "test", "label", "delta", "format", "source")
+        called = {"train_and_valid": "train", "format": "original"}  # in KnownSet
         rows = [
-            {
-                "name": each.name,
-                "title": each.title,
-                "classes": each.classes,
-                "train_and_valid": each.train,
-                "test": each.test,
-                "label": each.label,
-                "delta": each.delta,
-                "format": each.original,
-                "source": each.source,
-                "found": str(found[each.name]) if found[each.name] else None,
-                "own": False,
-            }
+            {key: getattr(each, called.get(key, key)) for key in keys}
+            | {"found": str(found[each.name]) if found[each.name] else None, "own": False}
             for each in KNOWN.values()
         ]
-        rows += [
-            {**dict.fromkeys(rows[0]), "name": name, "found": str(file), "own": True} for name, file in own.items()
-        ]
+        unknown = dict.fromkeys(keys)
+        rows += [{**unknown, "name": name, "found": str(file), "own": True} for name, file in own.items()]
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for each in KNOWN.values():
         here = f"found: {found[each.name]}" if found[each.name] else "not found" if asked else each.source
-        click.echo(
-            f"{each.name:<7} {each.classes:>2} classes, {each.train:>9,} train and valid, {each.test:>7,} test. {here}"
-        )
+        counts = f"{each.classes:>2} classes, {each.train:>9,} train and valid, {each.test:>7,} test"
+        click.echo(f"{each.name:<7} {counts}. {here}")
     for name, file in own.items():
         click.echo(f"{name:<7} your own; found: {file}")
 
@@ -87,8 +72,7 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
     \b
         dpbart datasets show snips --data data/
     """
-    from dpbart.evaluate.data.known import KNOWN
-    from dpbart.evaluate.data.loading import data_folder, load_data
+    from dpbart.evaluate.data.loading import KNOWN, data_folder, load_data
 
     data = load_data(name, data_folder(folder), allow_different=True)
     known = KNOWN.get(name)
@@ -98,7 +82,7 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
         held = {
             "name": name,
             "checksum": data.checksum,
-            "texts": {split: sum(labels.values()) for split, labels in counts.items()},
+            "texts": {split: labels.total() for split, labels in counts.items()},
             "labels": counts,
             "unseen": data.unseen,
             "untested": data.untested,
@@ -109,7 +93,7 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
         click.echo(f"Checksum   {data.checksum} (SHA-256 of every split, label and text)")
         for split, labels in counts.items():
             listed = ", ".join(f"{label} {n:,}" for label, n in labels.most_common())
-            click.echo(f"{split:<10} {sum(labels.values()):,} texts, {len(labels)} labels: {listed}")
+            click.echo(f"{split:<10} {labels.total():,} texts, {len(labels)} labels: {listed}")
         if data.unseen:
             click.echo(f"Unseen     in test but not in train: {', '.join(data.unseen)}")
         if data.untested:
@@ -120,8 +104,8 @@ def show(name: str, folder: Path | None, allow_different: bool, as_json: bool) -
 
 @datasets.command()
 @click.argument("kind", type=click.Choice(["atis", "snips", "imdb", "drugs", "amazon", "own"]))
-@click.argument("source", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Parquet file to make: split, label, text.")
+@click.argument("source", type=PATH, nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Parquet file to make: split, label, text.")
 @click.option("--text-column", default="text", show_default=True, help="Column with the texts of your own file.")
 @click.option("--label-column", default="label", show_default=True, help="Column with the labels of your own file.")
 @click.option("--longest", type=int, help="Your own file: leave out texts with more words than this.")
@@ -155,7 +139,7 @@ def prepare(
         dpbart datasets prepare amazon amazon_reviews_us_*.tsv.gz --out data/amazon.parquet
         dpbart datasets prepare own reviews.csv --label-column stars --balance --out data/reviews.parquet
     """
-    from dpbart.evaluate.data.prepare import OwnFile, make_file
+    from dpbart.evaluate.data.loading import OwnFile, make_file
 
     own = OwnFile(text_column, label_column, longest, balance)
     counts = make_file(kind, source, out, own=own, seed=seed, allow_different=allow_different)

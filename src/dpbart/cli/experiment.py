@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbart.cli.command import Group
-from dpbart.cli.datasets import data_option, different_option
-from dpbart.cli.options import address_option, engine_option, json_option, workers_option
+from dpbart.cli.command import Group, json_option, options_of
+from dpbart.cli.datasets import PATH, data_option, different_option
+from dpbart.options.settings import Running
 
 if TYPE_CHECKING:
     from dpbart.evaluate.experiment.results import Result, Sample
@@ -26,25 +26,12 @@ def experiment() -> None:
 @experiment.command()
 @click.argument("config")
 @data_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder for the results. Default: CONFIG-results in the current folder.",
-)
+@click.option("--out", type=PATH, help="Folder for the results. Default: CONFIG-results in the current folder.")
 @different_option
-@engine_option
-@workers_option
-@address_option
+@options_of(Running, "running")
 @json_option
 def run(
-    config: str,
-    folder: Path | None,
-    out: Path | None,
-    allow_different: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    as_json: bool,
+    config: str, folder: Path | None, out: Path | None, allow_different: bool, running: Running, as_json: bool
 ) -> None:
     """Rewrite, train and test every cell of CONFIG, a TOML file or a preset (mini, paper).
 
@@ -55,12 +42,11 @@ def run(
         dpbart experiment run mini --data data/ --out results/
     """
     from dpbart.evaluate.data.loading import data_folder
-    from dpbart.evaluate.experiment.plan import ExperimentRequest
-    from dpbart.evaluate.experiment.plan_file import read_plan
+    from dpbart.evaluate.experiment.plan import ExperimentRequest, read_plan
 
     plan = read_plan(config)
     out = Path(f"{plan.name}-results") if out is None else out
-    request = ExperimentRequest(plan, data_folder(folder), out, allow_different, engine, workers, address)
+    request = ExperimentRequest(plan, data_folder(folder), out, allow_different, **dict(running))
 
     from dpbart.evaluate.experiment.experiment import Experiment
 
@@ -77,8 +63,8 @@ def _summarise(results: list[Result], out: Path, as_json: bool) -> None:
     """Print how many cells succeeded, and every failure; exit with status 1 if there is one."""
     failed = [each for each in results if each.error is not None]
     if as_json:
-        summary = {"results": len(results), "failed": [_as_json(each) for each in failed], "out": str(out)}
-        click.echo(json.dumps(summary))
+        shown = [_as_json(each) for each in failed]
+        click.echo(json.dumps({"results": len(results), "failed": shown, "out": str(out)}))
     else:
         click.echo(f"{len(results) - len(failed)} results in {out / 'results.csv'}, {len(failed)} failed.")
     for each in failed:
@@ -89,7 +75,7 @@ def _summarise(results: list[Result], out: Path, as_json: bool) -> None:
 
 
 @experiment.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--latex", is_flag=True, help="LaTeX (booktabs) instead of Markdown.")
 @click.option("--samples", is_flag=True, help="Sample texts and their rewritings instead of figures.")
 @json_option
@@ -101,8 +87,7 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
         dpbart experiment table results/ --latex > table.tex
         dpbart experiment table results/ --samples > samples.md
     """
-    from dpbart.evaluate.experiment.report import paper_tables, sample_tables
-    from dpbart.evaluate.experiment.results import read_results, read_samples
+    from dpbart.evaluate.experiment.results import paper_tables, read_results, read_samples, sample_tables
 
     if samples and latex:
         raise click.UsageError("--samples prints Markdown, or JSON with --json. Leave out --latex.")
@@ -119,10 +104,8 @@ def table(folder: Path, latex: bool, samples: bool, as_json: bool) -> None:
 
 
 @experiment.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Image to make (.png, .pdf, .svg). Default: FOLDER/figure.png."
-)
+@click.argument("folder", type=PATH)
+@click.option("--out", type=PATH, help="Image to make (.png, .pdf, .svg). Default: FOLDER/figure.png.")
 @click.option("--classifier", help="Classifier to plot. Default: the first.")
 def plot(folder: Path, out: Path | None, classifier: str | None) -> None:
     """Plot a folder of results as in the paper: F1 against epsilon, one panel per data set.

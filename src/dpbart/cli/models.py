@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbart import DEFAULT_MODEL
 from dpbart.cli.command import Group
+from dpbart.version import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from dpbart.models.bundle import Bundle
+    from dpbart.models.code.book import Line
 
 
 @click.group(cls=Group)
@@ -30,6 +31,7 @@ def list_models(as_json: bool) -> None:
         dpbart models list
     """
     from dpbart.models.bundle import Bundle, bundled_names
+    from dpbart.models.families import family_of
 
     bundles = [Bundle.find(name) for name in bundled_names()]
     if as_json:
@@ -41,29 +43,85 @@ def list_models(as_json: bool) -> None:
         click.echo(f"  for       {held['purpose']}")
         click.echo(f"  language  {held['language'] or 'not stated'}")
         click.echo(f"  length    reads {held['reads']} tokens, writes at most {held['writes']}")
-        click.echo(f"  details   {each.facts.variant}: {each.family.summary(each)}")
+        click.echo(f"  details   {each.facts.variant}: {family_of(each).summary(each)}")
 
 
 @models.command()
 @click.argument("model")
+@click.option("--areas", is_flag=True, help="Show the areas of its book instead, with two sentences each.")
+@click.option("--book", is_flag=True, help="Print its book instead: area, topic and sentence in each line.")
+@click.option("--topic", help="With --book: only the sentences of this topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(model: str, as_json: bool) -> None:
-    """Show what a model is: its channel, public data, recipe and figures.
+def show(model: str, areas: bool, book: bool, topic: str | None, as_json: bool) -> None:
+    """Show what a model is: its channel, public data, recipe and figures. Or show its book.
+
+    A book is the public list of sentences that can come out of a model.
 
     \b
         dpbart models show mini
+        dpbart models show mini-code --areas
+        dpbart models show mini-code --book --topic "being happy"
     """
     from dpbart.models.bundle import Bundle
+    from dpbart.models.families import family_of
 
+    if (areas and book) or (topic is not None and not book):
+        raise click.UsageError("Give either --areas or --book; --topic goes with --book.")
     bundle = Bundle.find(model)
+    if areas:
+        _show_areas(bundle, as_json=as_json)
+        return
+    if book:
+        _show_book(bundle, topic, as_json=as_json)
+        return
     held = {"name": bundle.name, "weights": bundle.fingerprint, **asdict(bundle.facts)}
     if as_json:
         click.echo(json.dumps(held))
         return
-    click.echo(f"{'about':<12} {bundle.family.summary(bundle)}")
+    click.echo(f"{'about':<12} {family_of(bundle).summary(bundle)}")
     for name, value in held.items():
         if value is not None:
             click.echo(f"{name:<12} {_line(value)}")
+
+
+def _show_areas(bundle: Bundle, *, as_json: bool) -> None:
+    from dpbart.errors import BadParameter
+    from dpbart.models.areas import areas_of
+
+    found = areas_of(_book_of(bundle))
+    if not found:
+        raise BadParameter(f"the book of '{bundle.name}' has no areas. Read it with --book.")
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in found]))
+        return
+    for each in found:
+        click.echo(f"{each.name}: {each.sentences:,} sentences on {len(each.topics):,} topics")
+        for example in each.examples:
+            click.echo(f"  {example}")
+    click.echo(f"The topics and all sentences: dpbart models show {bundle.name} --book")
+
+
+def _show_book(bundle: Bundle, topic: str | None, *, as_json: bool) -> None:
+    from dpbart.models.code.book import BookUse, write_book
+
+    lines = _book_of(bundle)
+    chosen = BookUse(topics=() if topic is None else (topic,)).chosen(lines, model=bundle.name)
+    if as_json:
+        click.echo(json.dumps([lines[number]._asdict() for number in chosen], ensure_ascii=False))
+    else:
+        click.echo(write_book(lines[number] for number in chosen), nl=False)
+
+
+def _book_of(bundle: Bundle) -> tuple[Line, ...]:
+    from dpbart.errors import BadParameter
+    from dpbart.models.families import family_of
+
+    lines = family_of(bundle).book(bundle)
+    if not lines:
+        raise BadParameter(
+            f"'{bundle.name}' has no book. Choose a model that has one: dpbart models show {DEFAULT_MODEL} --areas"
+        )
+    return lines
 
 
 @models.command("import")
@@ -92,7 +150,10 @@ def import_model(
         dpbart models import checkpoint.pt --base facebook/bart-base --pruned k_prune_neurons_0_4.pt --out models/pr
         dpbart models import adept/checkpoint.pt --out models/adept
     """
-    from dpbart.models.imported.checkpoint import import_checkpoint
+    from dpbart.errors import require_extra
+
+    require_extra("bart", "importing a checkpoint needs", "torch", "transformers")
+    from dpbart.models.imported import import_checkpoint
 
     bundle = import_checkpoint(source, base=base, pruned_file=pruned, clip=clip, length=length, out=out)
     kept = bundle.facts.width if bundle.facts.kept is None else len(bundle.facts.kept)
@@ -100,12 +161,15 @@ def import_model(
 
 
 def _purpose(bundle: Bundle) -> dict[str, object]:
-    """What somebody who chooses a model wants to know."""
-    facts, family = bundle.facts, bundle.family
+    """What a user needs to choose a model."""
+    from dpbart.models.bundle import VARIANTS
+    from dpbart.models.families import family_of
+
+    facts, family = bundle.facts, family_of(bundle)
     return {
         "name": bundle.name,
         "default": bundle.name == DEFAULT_MODEL,
-        "purpose": family.variants[facts.variant],
+        "purpose": VARIANTS[bundle.kind][facts.variant],
         "language": facts.language,
         "reads": family.reads(bundle, length=facts.length),
         "writes": family.writes(bundle, length=facts.length),

@@ -2,205 +2,91 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dpbart import DEFAULT_MODEL
-from dpbart.cli.command import Command
-from dpbart.cli.options import address_option, dialect_options, engine_option, workers_option
+from dpbart.cli.command import Configured, options_of
+from dpbart.errors import BadParameter
+from dpbart.options.rewriting import STANDARD, Request
+from dpbart.options.settings import Running, Settings
 
 if TYPE_CHECKING:
-    from dpbart.privacy.card.card import PersonFacts
+    from dpbart.card.record import CardFacts, PersonFacts
 
 
-@click.command(cls=Command)
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path, allow_dash=True))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("-e", "--epsilon", type=float, help="Privacy budget of one text; smaller is more private.")
-@click.option(
-    "-d", "--delta", type=float, default=1e-5, show_default=True, help="Slack in the guarantee; must be below 1/rows."
-)
-@click.option(
-    "-m", "--model", default=DEFAULT_MODEL, show_default=True, help="Model: a bundled name, a directory or a hub id."
-)
-@click.option(
-    "--mechanism",
-    metavar="NAME",
-    help="response, gaussian, laplace, or none (NOT PRIVATE); by default the model's own.",
-)
-@click.option(
-    "--text-column",
-    multiple=True,
-    default=("text",),
-    show_default=True,
-    help="Column with the texts; in JSON and Parquet also inside an object, such as note.text. Repeatable: each text "
-    "of a row is a release of its own.",
-)
-@click.option("--join-columns", is_flag=True, help="Join the text columns of a row into one text under one epsilon.")
-@click.option(
-    "--split",
-    type=click.Choice(["sentences"]),
-    help="For models that read little: rewrite each sentence of a text as a release of its own.",
-)
-@click.option(
-    "--pieces", type=int, help="Sentences to rewrite of each text, for --split; by default the model's length decides."
-)
-@click.option(
-    "--keep-column",
-    multiple=True,
-    help="Release this other column unchanged, and leave out every other one that is not named so. Texts and labels "
-    "follow their own options. Repeatable. By default, all other columns are released.",
-)
-@click.option("--label-column", help="Column with the labels; requires --labels.")
-@click.option(
-    "--labels",
-    metavar="drop|public|randomize:E",
-    help="Drop the labels, release them unchanged (the card says so), or randomise them with their own epsilon E.",
-)
-@click.option("--label-set", metavar="A,B,...", help="All possible labels, for randomize; public.")
-@click.option(
-    "--label-file", type=click.Path(path_type=Path), help="The same, from a public file with one label per line."
-)
-@click.option("--person-column", help="Column that identifies the person; the texts of a person add up.")
-@click.option("--join-documents", is_flag=True, help="Join all texts of a person into one document under one epsilon.")
-@click.option("--id-column", help="Column that identifies each text in the ledger, if you do not count by person.")
-@click.option(
-    "--missing-person",
-    type=click.Choice(["refuse", "own"]),
-    default="refuse",
-    show_default=True,
-    help="If a row has no id: refuse the file, or count the row as a separate person.",
-)
-@click.option("--person-budget", type=float, help="Total epsilon that a person may have spent after this run.")
-@click.option(
-    "--ledger",
-    type=click.Path(path_type=Path),
-    help="SQLite file that records what each person has spent; created if missing.",
-)
-@click.option(
-    "--shuffle", is_flag=True, help="Write the rows in random order, with the texts and randomised labels alone."
-)
-@click.option(
-    "--central-epsilon",
-    type=float,
-    help="With --shuffle, instead of --epsilon: the epsilon for those who see only the output.",
-)
-@click.option("--length", type=int, help="Tokens to read and write per text; by default the model's own length.")
-@click.option("--beams", type=int, help="Width of the decoder's search; by default the model's own.")
-@click.option("--batch-size", type=int, default=32, show_default=True, help="Texts per batch.")
-@dialect_options
-@engine_option
-@workers_option
-@address_option
-@click.option(
-    "--card", type=click.Path(path_type=Path), help="File for the privacy card (JSON); OUT.card.json by default."
-)
-@click.option("--sign-key", type=click.Path(path_type=Path), help="Sign the card with this ed25519 private key (PEM).")
-@click.option("--overwrite", is_flag=True, help="Replace an existing output.")
-@click.option("--resume", is_flag=True, help="Resume an unfinished run of OUT, if there is one.")
-@click.option("--replay-seed", type=int, help="NOT PRIVATE: take the noise from this seed, for tests and replays.")
-def rewrite(
-    source: Path,
-    target: Path,
-    epsilon: float | None,
-    delta: float,
-    model: str,
-    mechanism: str | None,
-    text_column: tuple[str, ...],
-    join_columns: bool,
-    split: str | None,
-    pieces: int | None,
-    keep_column: tuple[str, ...],
-    label_column: str | None,
-    labels: str | None,
-    label_set: str | None,
-    label_file: Path | None,
-    person_column: str | None,
-    join_documents: bool,
-    id_column: str | None,
-    missing_person: str,
-    person_budget: float | None,
-    ledger: Path | None,
-    shuffle: bool,
-    central_epsilon: float | None,
-    length: int | None,
-    beams: int | None,
-    batch_size: int,
-    delimiter: str | None,
-    encoding: str | None,
-    format: str | None,
-    document: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    card: Path | None,
-    sign_key: Path | None,
-    overwrite: bool,
-    resume: bool,
-    replay_seed: int | None,
-) -> None:
+@click.command(cls=Configured)
+@options_of(Settings, "settings")
+@options_of(Request, "request")
+@options_of(Running, "running")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary of the run as JSON, with nothing private in it.")
+def rewrite(request: Request, settings: Settings, running: Running, as_json: bool) -> None:
     """Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).
 
     IN and OUT must end in .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .txt. Text files may be compressed (.csv.gz,
     .bz2, .zst). IN may be a folder of .txt files. Use "-" for standard input or output, with one text per line unless
-    --format is given. Other columns stay as they are, unless --keep-column is given.
+    --format is given. OUT has the new texts, the labels if --labels releases them, and what --keep-column names.
+
+    Every option may also be a variable of the environment, such as DPBART_EPSILON, or a line of the file of --config.
 
     \b
         dpbart rewrite reviews.csv private.csv --epsilon 50 --labels public --label-column stars
-        dpbart rewrite notes.csv private.csv --epsilon 500 --person-column patient --ledger budgets.db
-        dpbart rewrite notes.csv private.csv -e 500 --label-column ill --labels randomize:2 --label-set yes,no
+        dpbart rewrite notes.csv private.csv --epsilon 6 --areas health,service --book-only
+        dpbart rewrite notes.csv private.csv --epsilon 10 --person-column patient --ledger budgets.db
+        dpbart rewrite notes.csv private.csv -e 10 --label-column ill --labels randomize:2 --label-set yes,no
         dpbart rewrite notes.csv private.csv --shuffle --central-epsilon 1 --person-column patient --join-documents
         dpbart rewrite visits.csv private.csv --epsilon 10 --text-column complaint --text-column findings
-        dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 500 --text-column note.text
+        dpbart rewrite notes.jsonl.gz private.jsonl.gz --epsilon 20 --text-column note.text
+        dpbart rewrite notes.csv private.csv --config hospital.toml --json
         cat notes.txt | dpbart rewrite - - --epsilon 50 > private.txt
     """
-    from dpbart.privacy.card.shuffled import whose_rows
+    if as_json and request.target == STANDARD:
+        raise BadParameter("--json prints a summary on standard output, which is OUT here. Name an output file.")
+    from dpbart.card.pages import whose_rows
     from dpbart.rewrite.job import rewrite_file
-    from dpbart.rewrite.labels import read_label_set
-    from dpbart.rewrite.request import Request
-    from dpbart.rewrite.settings import Settings
-    from dpbart.tables.dialect import Dialect
+    from dpbart.rewrite.notices import counted
 
-    request = Request(
-        source,
-        target,
-        text_column=text_column,
-        join_columns=join_columns,
-        split=split,
-        pieces=pieces,
-        keep_columns=keep_column or None,
-        label_column=label_column,
-        labels=labels,
-        label_set=read_label_set(label_set, label_file),
-        card=card,
-        sign_key=sign_key,
-        overwrite=overwrite,
-        resume=resume,
-        person_column=person_column,
-        join_documents=join_documents,
-        id_column=id_column,
-        missing_person=missing_person,
-        person_budget=person_budget,
-        ledger=ledger,
-        dialect=Dialect(delimiter, encoding, format, document),
-        shuffle=shuffle,
-        central_epsilon=central_epsilon,
-    )
-    if request.reading is not None:
-        click.echo(f"{source} is read as {request.reading}.", err=True)
-    settings = Settings(model, epsilon, delta, mechanism, length, beams, batch_size, replay_seed)
     tell = partial(click.echo, err=True)
-    done = rewrite_file(request, settings, engine=engine, workers=workers, address=address, tell=tell)
+    done = rewrite_file(
+        request, settings, engine=running.engine, workers=running.workers, address=running.address, tell=tell
+    )
     row = "" if done.row is None or done.row.texts == 1 else f" All texts of a row are under {done.row.guarantee}."
-    click.echo(f"{done.texts:,} texts rewritten, each under {done.guarantee}.{row}{_person(done.person)}", err=True)
+    under = f"under {done.guarantee}" if done.texts == 1 else f"each under {done.guarantee}"
+    tell(f"{counted(done.texts, 'text')} rewritten, {under}.{row}{_person(done.person)}")
     if done.shuffled is not None:
         whose = whose_rows(done.shuffled, people=done.person.guarantee is not None)
-        click.echo(f"Shuffled: {done.shuffled.guarantee} for {whose}, to those who see only the output.", err=True)
+        tell(f"Shuffled: {done.shuffled.guarantee} for {whose}, to those who see only the output.")
     if request.card_file is not None:
-        click.echo(f"Privacy card: {request.card_file}", err=True)
+        tell(f"Privacy card: {request.card_file}")
+    if as_json:
+        click.echo(json.dumps(_summary(done, request), allow_nan=False))
+
+
+def _summary(done: CardFacts, request: Request) -> dict[str, object]:
+    """The run for a program: what is on the card, in few words, and where everything is."""
+    from dpbart.rewrite.figures import guarantee_json
+
+    person, shuffled = done.person, done.shuffled
+    return {
+        "texts": done.texts,
+        "rows": done.rows,
+        "guarantee": guarantee_json(done.guarantee),
+        "row": guarantee_json(done.row.guarantee),
+        "person": None
+        if person.guarantee is None
+        else {
+            "people": person.people,
+            "most_texts": person.most_texts,
+            "guarantee": guarantee_json(person.guarantee),
+        },
+        "shuffled": None if shuffled is None else guarantee_json(shuffled.guarantee),
+        "model": done.model.identity,
+        "recipe": done.recipe,
+        "output": {"file": str(request.target), "sha256": done.run.output_sha256},
+        "card": None if request.card_file is None else str(request.card_file),
+    }
 
 
 def _person(person: PersonFacts) -> str:

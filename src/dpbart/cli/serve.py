@@ -11,12 +11,6 @@ import click
 from dpbart.cli.command import Command
 
 
-def _state_folder() -> Path:
-    """Where programs keep what should survive a restart (XDG Base Directory Specification)."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "dpbart" / "serve"
-
-
 @click.command(cls=Command)
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; by default, this machine only."
@@ -44,6 +38,20 @@ def _state_folder() -> Path:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for jobs and stored answers, closed to other users; by default ~/.local/state/dpbart/serve.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the log on standard error is written: lines for people, or one JSON object per line.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["error", "warning", "info", "debug"]),
+    default="info",
+    show_default=True,
+    help="What is logged: errors, also failed requests, also all requests, or also batches. Never a text.",
+)
 def serve(
     host: str,
     port: int,
@@ -55,6 +63,8 @@ def serve(
     sign_key: Path | None,
     models: tuple[str, ...],
     state: Path | None,
+    log_format: str,
+    log_level: str,
 ) -> None:
     """Serve the page and the API, on this machine only unless told otherwise.
 
@@ -67,10 +77,13 @@ def serve(
 
     if any(importlib.util.find_spec(each) is None for each in ("starlette", "uvicorn", "python_multipart")):
         raise MissingExtra("serving needs extra packages. Install them with: pip install 'dpbart[web]'")
-    from dpbart.web.place import Place
+    from dpbart.web.job import Place
     from dpbart.web.server import Listen, serve
+    from dpbart.web.telemetry import log_to_stderr
 
+    # Where programs keep what should survive a restart (XDG Base Directory Specification).
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    place = Place(state or base / "dpbart" / "serve", ledger, models, sign_key)
     listen = Listen(host, port, token_file, tls_cert, tls_key, allow_host)
-    serve(
-        listen, Place(state or _state_folder(), ledger, models, sign_key), tell=lambda line: click.echo(line, err=True)
-    )
+    with log_to_stderr(log_format, log_level) as tell:
+        serve(listen, place, tell=tell)

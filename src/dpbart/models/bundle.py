@@ -1,4 +1,4 @@
-"""A model directory: BART or ADePT in the Hugging Face format, plus `dpbart.json` with its privacy settings.
+"""A model directory in the Hugging Face format, plus `dpbart.json` with its privacy settings.
 
 A model is given by the name of a bundled model, a directory, or a Hugging Face hub id.
 """
@@ -8,20 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbart import __version__
 from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.files import digest_of
-from dpbart.models.bart import BART
-from dpbart.models.config import read_config
-from dpbart.models.families import FAMILIES
-from dpbart.models.model import Family
+from dpbart.models.hub import fetch, read_config
 from dpbart.privacy.clipping import ByValue
+from dpbart.version import __version__
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,7 +27,23 @@ if TYPE_CHECKING:
 BUNDLED = Path(__file__).parent / "bundled"
 FACTS_FILE = "dpbart.json"
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+# Of a code model: its book, its writer's words and tokens, and the files of a copied sentence encoder.
+_CODE_PARTS = ("book.tsv", "common.txt", "writer_tokenizer.json")
+_ENCODER = "encoder"
+# Everything that a sentence encoder may consist of. No pickled weights (*.bin): loading them can run code.
+ENCODER_FILES = ("*.json", "model.safetensors", "*.txt", "*.model")
 FORMAT = 1
+
+# The variants that dpbart.json may name, by the model_type in config.json, each with what it is for.
+VARIANTS: Mapping[str, Mapping[str, str]] = {
+    "bart": {
+        "clv": "the paper's DP-BART-CLV: large budgets and comparisons, and a start for other models",
+        "pr": "the paper's DP-BART-PR: like CLV, with columns pruned so that the rest gets less noise",
+        "pr-plus": "the paper's DP-BART-PR+: pruned, then trained under noise",
+    },
+    "adept": {"adept": "the older LSTM baseline ADePT, with corrected noise: comparisons"},
+    "dpbart-code": {"code": "small budgets: a text becomes one short code, which is then written out"},
+}
 
 # Published BARTs with a known clip: Igamberdiev and Habernal 2023, section 5 (C = sigma / 2 = 0.1).
 KNOWN_CLIPS = {"facebook/bart-base": 0.1}
@@ -45,7 +59,7 @@ class ModelFacts:
     clip: float | None = None  # bound on each entry (ADePT: on the L2 norm), in the latent's units; None until chosen
     kept: tuple[int, ...] | None = None  # columns that survived pruning; None means all
     language: str | None = None  # of the text that it was trained on, as an English word; None if not stated
-    told: bool = False  # whether it is given public side information (channels/side_information.py)
+    told: bool = False  # whether it is given public side information (channels/columns.py)
     code: dict[str, Any] | None = None  # of a code model: its table of sizes, and its settings
     corpora: tuple[dict[str, Any], ...] = ()  # the public text it was trained on: name, sha256, texts
     recipe: dict[str, Any] = field(default_factory=dict)  # settings of each preparation step
@@ -100,7 +114,9 @@ class Bundle:
         if Path(name).is_dir():
             return cls.at(Path(name))
         if name.count("/") == 1 and not name.startswith((".", "/")):
-            return cls.at(_from_hub(name), name=name)
+            remedy = f"Models that ship with dpbart: {', '.join(bundled_names())}."
+            files = [*PARTS, FACTS_FILE, *_CODE_PARTS, *(f"{_ENCODER}/{each}" for each in ENCODER_FILES)]
+            return cls.at(fetch(name, files=files, what="model", remedy=remedy), name=name)
         raise NotPrepared(
             f"no model named '{name}'. Models that ship with dpbart: {', '.join(bundled_names())}. "
             "You can also give a model directory, or a hub id such as facebook/bart-base."
@@ -119,10 +135,10 @@ class Bundle:
         if not (folder / FACTS_FILE).is_file():
             return cls(name, folder, plain_facts(folder, clip=KNOWN_CLIPS.get(name), source=name))
         facts, config = ModelFacts.read(folder / FACTS_FILE), _Config.read(folder)
-        if facts.variant not in config.family.variants:  # otherwise its latent would be clipped in the wrong way
+        if facts.variant not in VARIANTS[config.kind]:  # otherwise its latent would be clipped in the wrong way
             raise NotPrepared(
                 f"'{folder}' is inconsistent: its variant is {facts.variant!r} (dpbart.json), "
-                f"but its model_type {config.family.name!r} (config.json)."
+                f"but its model_type {config.kind!r} (config.json)."
             )
         if facts.width != config.width:
             raise NotPrepared(
@@ -132,9 +148,9 @@ class Bundle:
         return cls(name, folder, facts)
 
     @cached_property
-    def family(self) -> Family:
-        """The family of the model."""
-        return _Config.read(self.folder).family
+    def kind(self) -> str:
+        """The model_type in config.json: a key of VARIANTS, and the name of the model's family."""
+        return _Config.read(self.folder).kind
 
     @cached_property
     def longest(self) -> int:
@@ -143,8 +159,8 @@ class Bundle:
 
     def require_bart(self, why: str) -> None:
         """Refuse a model of another family where a BART is required."""
-        if self.family is not BART:
-            raise NotPrepared(f"'{self.name}' is not a BART (model_type {self.family.name!r}), but {why}")
+        if self.kind != "bart":
+            raise NotPrepared(f"'{self.name}' is not a BART (model_type {self.kind!r}), but {why}")
 
     def require_before_noise(self, why: str) -> None:
         """Refuse a model trained with noise, because its decoder needs side information."""
@@ -184,12 +200,14 @@ class Bundle:
 
     @cached_property
     def files(self) -> str:
-        """The first digits of a SHA-256 over the model's facts, tokenizer and config, without its weights."""
+        """The first digits of a SHA-256 over the model's facts and all its files but its own weights."""
         facts = self.facts
         used = (facts.variant, facts.length, facts.width, facts.clip, facts.kept, facts.told, facts.code)
         digest = hashlib.sha256(repr(used).encode())
-        for name in ("config.json", "tokenizer.json"):
-            digest.update((self.folder / name).read_bytes())
+        for file in _other_files(self.folder):
+            if file.parent != self.folder:  # which files a copied encoder has is not known beforehand
+                digest.update(f"{file.relative_to(self.folder).as_posix()} {file.stat().st_size}\n".encode())
+            digest_of(file, digest)
         return digest.hexdigest()[:12]
 
 
@@ -211,7 +229,7 @@ def save_bundle(model: PreTrainedModel, tokenizer: Path, facts: ModelFacts, out:
 def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 20) -> ModelFacts:
     """Facts of a BART directory that dpbart did not make: all columns, the paper's length."""
     config = _Config.read(folder)
-    if config.family is not BART:
+    if config.kind != "bart":
         raise NotPrepared(
             f"'{folder}' is not a BART, and its {FACTS_FILE}, with the facts of its training, is missing."
         )
@@ -222,7 +240,7 @@ def plain_facts(folder: Path, *, clip: float | None, source: str, length: int = 
 class _Config:
     """The parts of config.json that are needed before weights are loaded."""
 
-    family: Family
+    kind: str
     width: int  # columns of the latent
     longest: int  # most ids of a text
 
@@ -230,33 +248,27 @@ class _Config:
     def read(cls, folder: Path) -> _Config:
         held = read_config(folder)
         kind, width, longest = held.get("model_type"), held.get("d_model"), held.get("max_position_embeddings")
-        if not isinstance(kind, str) or kind not in FAMILIES or type(width) is not int or type(longest) is not int:
-            *most, last = FAMILIES
+        if not isinstance(kind, str) or kind not in VARIANTS or type(width) is not int or type(longest) is not int:
+            *most, last = VARIANTS
             kinds = f"{', '.join(most)} or {last}"
             raise NotPrepared(
                 f"'{folder}' must be a model of type {kinds}; its config.json has "
                 f"model_type {kind!r}, d_model {width!r}, max_position_embeddings {longest!r}."
             )
-        return cls(FAMILIES[kind], width, longest)
+        return cls(kind, width, longest)
+
+
+def _other_files(folder: Path) -> list[Path]:
+    """All files of a model but its weights and its facts: those that it has."""
+    own = [folder / name for name in sorted({*PARTS, *_CODE_PARTS} - {"model.safetensors"})]
+    return [file for file in (*own, *sorted((folder / _ENCODER).rglob("*"))) if file.is_file()]
 
 
 def _stamps(folder: Path) -> list[tuple[int, int, int]]:
     """Inode, size and time of the last change, for each file of a model."""
-    found = [(folder / part).stat() for part in PARTS]
+    found = [file.stat() for file in (folder / "model.safetensors", *_other_files(folder))]
     return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
 
 
 def bundled_names() -> list[str]:
     return sorted(file.parent.name for file in BUNDLED.glob(f"*/{FACTS_FILE}"))
-
-
-def _from_hub(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=[*PARTS, FACTS_FILE]))
-    except Exception as error:  # offline, unknown or gated; the hub's error types change between versions
-        raise NotPrepared(
-            f"'{name}' is not a directory here and could not be fetched from the hub ({type(error).__name__}). "
-            f"Models that ship with dpbart: {', '.join(bundled_names())}."
-        ) from error

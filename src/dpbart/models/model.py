@@ -6,17 +6,16 @@ its models use and how to load them. It reads that from the model directory, wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
+from dpbart.card.record import ModelLine
 from dpbart.channels.channel import Channel
-from dpbart.privacy.card.card import ModelLine
-from dpbart.privacy.private import Private
+from dpbart.models.bundle import Bundle
+from dpbart.models.code.book import BookUse, Line
+from dpbart.privacy.facts import Private
 from dpbart.privacy.sampling import Entropy
-from dpbart.privacy.shuffling.steps import Steps
-
-if TYPE_CHECKING:
-    from dpbart.models.bundle import Bundle
+from dpbart.privacy.shuffling.amplification import Steps
 
 Encoded = TypeVar("Encoded", covariant=True)
 Received = TypeVar("Received")
@@ -51,10 +50,6 @@ class Family(Protocol):
         """The model_type in config.json."""
 
     @property
-    def variants(self) -> Mapping[str, str]:
-        """The variants that dpbart.json may name, each with what it is for."""
-
-    @property
     def mechanisms(self) -> tuple[str, ...]:
         """The mechanisms that its channel can use; the first is the default."""
 
@@ -63,34 +58,38 @@ class Family(Protocol):
         """The module that loads its models. It imports torch, and transformers only if the models need it."""
 
     def channel(
-        self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
+        self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int, use: BookUse
     ) -> Channel[Any, Any]:
         """The channel of a model for one budget. Loads no weights."""
 
     def summary(self, bundle: Bundle) -> str:
         """One line about a model, for a list of models."""
 
-    def options(self, bundle: Bundle) -> Steps | None:
-        """How many codes a text may become at each epsilon; None if it does not become a code."""
+    def book(self, bundle: Bundle) -> tuple[Line, ...]:
+        """The lines of its book of public sentences; none if it has no book."""
+
+    def options(self, bundle: Bundle, use: BookUse) -> Steps | None:
+        """The number of codes at each epsilon; None if texts do not become codes."""
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
-        """Tokens of a text that are read, where so many are written at most."""
+        """Tokens read, given the output `length`."""
 
     def writes(self, bundle: Bundle, *, length: int) -> int:
-        """Tokens that are written for a text, at most, where its length is so many."""
+        """At most this many tokens are written, given `length`."""
 
-    def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
+    def line(self, bundle: Bundle, *, length: int, beams: int | None, use: BookUse) -> ModelLine:
         """The card's entry about a model. Hashes the weights, but does not load them."""
 
     def load(
-        self, bundle: Bundle, channel: Any, *, length: int, beams: int | None, entropy: Entropy
+        self, bundle: Bundle, channel: Any, *, length: int, beams: int | None, use: BookUse, entropy: Entropy
     ) -> Model[Any, Any]:
         """Load the model for a channel made by `channel`.
 
         Args:
             bundle: the model directory.
-            channel: what its texts go through.
-            length: tokens of a text, at most.
+            channel: the channel of its texts.
+            length: the most tokens of a text.
             beams: width of the decoder's search; None for the model's own.
+            use: which sentences may come out of a model with a book.
             entropy: for a model that draws at random while it writes; no guarantee rests on it.
         """

@@ -1,4 +1,4 @@
-"""Beam search settings."""
+"""The beam search of BART and ADePT: every setting, so that none comes from a model's own config."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ MOST_BEAMS = 100  # memory grows with beams times vocabulary
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """All settings of the beam search. A model's own config would add hidden ones (bart-base: no_repeat_ngram_size 3,
-    and forced first and last tokens)."""
+    """All settings of the beam search.
+
+    A model's own config would add hidden ones; that of bart-base has no_repeat_ngram_size 3, and forces the first and
+    the last token.
+    """
 
     beams: int = 10
     length_penalty: float = 1.0

@@ -1,19 +1,18 @@
 """Text ⇄ ids of one fixed length.
 
-Every text, empty or very long, becomes exactly `length` ids: begin, its first tokens, end, padding.
-No attention mask is made, here or later. The true length of a text is part of the latent, where it is clipped and
-noised like everything else.
+Every text, empty or very long, becomes exactly `length` ids: begin, its first tokens, end, padding. No attention mask
+is made, here or later: the true length of a text is part of the latent, which is clipped and noised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from dpbart.errors import BadParameter, NotPrepared
 
@@ -43,9 +42,8 @@ class Tokens:
         try:
             tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # the tokenizers library raises bare Exceptions
-            raise NotPrepared(
-                f"the tokenizer '{file}' cannot be read. Restore the file, or make the model again."
-            ) from error
+            remedy = "Restore the file, or make the model again."
+            raise NotPrepared(f"the tokenizer '{file}' cannot be read. {remedy}") from error
         return cls(tokenizer, length, begin)
 
     @property
@@ -60,9 +58,8 @@ class Tokens:
     def id_of(self, token: str) -> int:
         number: int | None = self.tokenizer.token_to_id(token)
         if number is None:
-            raise BadParameter(
-                f"a tokenizer must have the token {token!r}, but this one lacks it. Use a model made for dpbart."
-            )
+            remedy = "Use a model made for dpbart."
+            raise BadParameter(f"a tokenizer must have the token {token!r}, but this one lacks it. {remedy}")
         return number
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -83,3 +80,36 @@ def reach_of(tokenizer: Tokenizer) -> int:
     """One more than the largest id that a tokenizer can give. Ids may have gaps, so this can exceed their number."""
     framed = tokenizer.encode("").ids  # a template may add ids that no token has
     return 1 + max([*tokenizer.get_vocab(with_added_tokens=True).values(), *framed], default=-1)
+
+
+SPECIAL_WORDS = SPECIAL_TOKENS[:4]  # ADePT needs no mask
+_ENDINGS = r"n't\b|'(?:s|m|d|ll|re|ve)\b"
+_WORDS = rf"\w+(?=n't\b)|{_ENDINGS}|\w+|[^\w\s]"
+_NEEDLESS_BLANKS = rf" (?={_ENDINGS}|[.,!?;:%)\]}}])|(?<=[(\[{{$#@]) "
+
+
+def word_tokenizer(vocabulary: Mapping[str, int], *, lowercase: bool = True) -> Tokenizer:
+    """A tokenizer for ADePT with these words and ids, which include the special tokens.
+
+    It splits contractions as in GloVe (do n't) and makes each punctuation mark a token. A word outside the vocabulary
+    becomes <unk>, which is dropped when ids are decoded: only words of the public text are ever written.
+
+    >>> ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "do": 4, "n't": 5, "go": 6, ",": 7, "ann": 8}
+    >>> tokenizer = word_tokenizer(ids)
+    >>> tokenizer.encode("Don’t go, Beatrix Ann").tokens
+    ['<s>', 'do', "n't", 'go', ',', '<unk>', 'ann', '</s>']
+    >>> tokenizer.decode([0, 4, 5, 6, 7, 3, 8, 2])
+    "don't go, ann"
+    """
+    tokenizer = Tokenizer(models.WordLevel(dict(vocabulary), unk_token="<unk>"))
+    steps = [normalizers.NFKC(), normalizers.Replace("’", "'"), *([normalizers.Lowercase()] if lowercase else [])]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), behavior="removed", invert=True)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.WordPiece(cleanup=False), decoders.Fuse(), decoders.Replace(Regex(_NEEDLESS_BLANKS), "")]
+    )
+    tokenizer.add_special_tokens(list(SPECIAL_WORDS))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[(token, vocabulary[token]) for token in ("<s>", "</s>")]
+    )
+    return tokenizer

@@ -1,11 +1,14 @@
 """Train ADePT on public text: read a text, clip its latent to a ball, write the text again. Training has no noise.
 
-The vocabulary comes from public text and the clip from the recipe. Both are fixed in the model.
+The vocabulary comes from public text and the clip from the recipe. Both are fixed in the model. Words may start from
+GloVe vectors (Pennington, Socher and Manning 2014, https://nlp.stanford.edu/projects/glove/), in their text format:
+a word and its numbers on each line.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,52 +18,63 @@ import torch
 from accelerate import Accelerator
 from tokenizers import Tokenizer, trainers
 
-from dpbart.errors import BadParameter
-from dpbart.models.adept import ADEPT
-from dpbart.models.adept_network import AdeptConfig, AdeptForGeneration, Decoder, Encoder
+from dpbart.errors import BadTable
+from dpbart.files import digest_of
+from dpbart.models.adept import AdeptConfig, AdeptForGeneration, Decoder, Encoder
 from dpbart.models.bundle import Bundle, ModelFacts, save_bundle
-from dpbart.models.text import SHORTEST, Tokens
-from dpbart.models.words import SPECIAL_WORDS, word_tokenizer
-from dpbart.prepare.corpus import CorpusFile, tokenize_corpus, vocabulary_texts
-from dpbart.prepare.glove import WordVectors, glove_provenance, read_glove
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, train
-from dpbart.privacy.clipping import ByNorm
+from dpbart.models.families import ADEPT
+from dpbart.models.text import SPECIAL_WORDS, Tokens, word_tokenizer
+from dpbart.options.recipes import AdeptRecipe
+from dpbart.prepare.corpus import CorpusFile, open_text, tokenize_corpus, vocabulary_texts
+from dpbart.prepare.training import Ids, hold_to_recipe, train_on_corpus
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """The vectors of the vocabulary words that occur in a file."""
+
+    ids: npt.NDArray[np.int64]  # (known,)
+    values: npt.NDArray[np.float32]  # (known, dimension)
+
+
+def read_glove(file: Path, vocabulary: Mapping[str, int], *, dimension: int) -> WordVectors:
+    """Read the vectors of the vocabulary words. Every line is checked. If a word repeats, its last line counts."""
+    vectors: dict[int, npt.NDArray[np.float32]] = {}
+    with open_text(file, what="word vectors") as lines:
+        for number, line in enumerate(lines, start=1):
+            # Split from the right: a few words of glove.840B contain spaces.
+            word, *values = line.rstrip("\n").rsplit(" ", dimension)
+            if len(values) != dimension or (number == 1 and " " in word):
+                raise BadTable(
+                    f"line {number} of '{file}' must be a word and {dimension} numbers, "
+                    f"got {len(line.split()) - 1}. Give vectors with {dimension} numbers, or change --embedding."
+                )
+            if word in vocabulary:
+                vectors[vocabulary[word]] = _numbers(values, file, number)
+    ids = np.array(sorted(vectors), dtype=np.int64)
+    return WordVectors(ids, np.array([vectors[word] for word in ids], dtype=np.float32).reshape(len(ids), dimension))
+
+
+def glove_provenance(file: Path | None) -> dict[str, object] | None:
+    """Name and hash of a file of vectors, as recorded in the recipe of a model."""
+    if file is None:
+        return None
+    if not file.is_file():
+        raise BadTable(f"no file of word vectors at '{file}'. Check the path.")
+    return {"name": file.name, "sha256": digest_of(file)}
+
+
+def _numbers(values: list[str], file: Path, number: int) -> npt.NDArray[np.float32]:
+    try:
+        vector = np.array(values, dtype=np.float32)
+    except ValueError:
+        vector = np.array([np.nan], dtype=np.float32)
+    if not np.isfinite(vector).all():
+        raise BadTable(f"line {number} of '{file}' must hold only finite numbers after its word; it does not.")
+    return vector
+
 
 FREQUENCY_TEXTS = 100_000
-
-
-@dataclass(frozen=True)
-class AdeptRecipe(Schedule):
-    """All settings of the training, with the paper's sizes by default.
-
-    Together with the corpus and the word vectors they determine the model.
-    """
-
-    length: int = 20
-    vocabulary: int = 20_000
-    embedding: int = 300
-    hidden: int = 512  # numbers in h, and as many in c
-    clip: float = 5.0  # radius of the L2 ball
-    batch_size: int = 64
-    steps: int = 20_000
-    learning_rate: float = 1e-3
-    warmup: int = 300  # steps
-    decay: float = 0.35  # share of the steps, at the end, over which the learning rate falls to 0
-    candidates: int = 1000  # words sampled in each step; the words of the batch compete with them
-    all_candidates: float = 0.1  # share of the steps, at the end, in which all words compete
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        least = {"length": SHORTEST, "vocabulary": len(SPECIAL_WORDS) + 1, "embedding": 1, "hidden": 1}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise BadParameter(f"{name} must be at least {lowest}, got {getattr(self, name)}.")
-        ByNorm(self.clip)  # refuses a radius that is not above 0
-        super().__post_init__()
-
-    def candidates_at(self, step: int, *, words: int) -> int:
-        """How many words to sample from a vocabulary of `words`."""
-        return words if step >= (1 - self.all_candidates) * self.steps else min(self.candidates, words)
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,8 @@ class TrainedAdept:
     known_words: int
 
 
-class Reconstruction(torch.nn.Module):
-    """The objective as a module, so that accelerate can spread it over several GPUs.
+class WordObjective(torch.nn.Module):
+    """The loss of writing a text from its clipped latent, as a module that accelerate can spread over several GPUs.
 
     A softmax over all words would be most of the work of a step. Instead, the words of the batch compete with a sample
     of the vocabulary. Each candidate is weighted by one over its chance of being a candidate, which keeps the sum of
@@ -158,7 +172,7 @@ def train_adept(
 ) -> TrainedAdept | None:
     """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     accelerator = Accelerator()
-    hold_to_recipe(accelerator, folder, {**asdict(recipe), "glove": glove_provenance(glove)}, files)
+    hold_to_recipe(folder, {**recipe.model_dump(), "glove": glove_provenance(glove)}, files)
     with accelerator.main_process_first():
         make = partial(count_words, files, recipe)
         tokens, corpus = tokenize_corpus(files, make, folder, length=recipe.length)
@@ -171,8 +185,8 @@ def train_adept(
         sampled = random.choice(tokens.size, size=count, replace=False)
         return torch.from_numpy(whole), torch.from_numpy(sampled)
 
-    train(
-        Reconstruction(model, recipe.clip, word_frequency(corpus, tokens).to(accelerator.device)),
+    train_on_corpus(
+        WordObjective(model, recipe.clip, word_frequency(corpus, tokens).to(accelerator.device)),
         corpus,
         recipe,
         show_whole,
@@ -201,6 +215,6 @@ def write_adept(
         width=2 * recipe.hidden,
         clip=recipe.clip,
         corpora=tuple(file.provenance() for file in files),
-        recipe={"adept": {**asdict(recipe), "glove": known}},
+        recipe={"adept": {**recipe.model_dump(), "glove": known}},
     )
     return save_bundle(trained.model.half(), folder / "tokenizer.json", facts, out)

@@ -1,7 +1,9 @@
-"""Choose the bound of a model's latent on public text.
+"""Measure how well a model copies public text, and choose the bound of its latent.
 
 Every model has its own scale. A smaller bound C means less noise, but the clip destroys whatever lies beyond it.
 In units of C the noise is the same for every C. So the best C is the smallest one that still preserves the text.
+
+Copying is measured by corpus BLEU of free-running generation, with the code that rewrites.
 """
 
 from __future__ import annotations
@@ -12,11 +14,97 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import sacrebleu
 
-from dpbart.prepare.quality import BATCH_SIZE, UNCLIPPED, Copier
-from dpbart.privacy.clipping import ByValue
+from dpbart.channels.columns import Columns, ColumnsChannel, Floats
+from dpbart.errors import NotPrepared
+from dpbart.models.bart import Halves
+from dpbart.models.bundle import Bundle
+from dpbart.models.families import latent_family
+from dpbart.models.search import BeamSearch
+from dpbart.models.text import Tokens
+from dpbart.privacy.clipping import ByValue, Clip
+from dpbart.privacy.mechanisms import NonPrivate
+from dpbart.privacy.sampling import SystemEntropy
+from dpbart.progress import progress
+
+UNCLIPPED = ByValue(1e6)  # a bound that no entry of a latent reaches
+BATCH_SIZE = 64
+SHORT = 12  # words of a short text, at most
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Public texts and the copies that a model wrote."""
+
+    texts: Sequence[str]
+    fitting: Sequence[str]  # the texts as the model reads them: cut to its length and vocabulary
+    written: Sequence[str]
+
+    @property
+    def bleu(self) -> float:
+        """BLEU (0 to 100) against the texts as the model reads them."""
+        return float(sacrebleu.corpus_bleu(self.written, [self.fitting]).score)
+
+    @property
+    def bleu_of_whole(self) -> float:
+        """BLEU (0 to 100) against the full texts, ignoring case."""
+        return float(sacrebleu.corpus_bleu(self.written, [self.texts], lowercase=True).score)
+
+    def up_to(self, words: int) -> Copies:
+        """Only the texts of at most `words` words."""
+        short = [row for row, text in enumerate(self.texts) if len(text.split()) <= words]
+        return Copies(*([column[row] for row in short] for column in (self.texts, self.fitting, self.written)))
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Figures for all texts, and for the short ones if there are any."""
+        parts = {"all_texts": self, f"up_to_{SHORT}_words": self.up_to(SHORT)}
+        return {
+            name: {
+                "held_out_texts": len(copies.texts),
+                "bleu": round(copies.bleu, 2),
+                "bleu_of_whole": round(copies.bleu_of_whole, 2),
+            }
+            for name, copies in parts.items()
+            if copies.texts
+        }
+
+
+@dataclass(frozen=True)
+class Copier:
+    """A model that copies public texts with a clip and without noise."""
+
+    halves: Halves
+    tokens: Tokens
+    search: BeamSearch
+    columns: Columns
+
+    @classmethod
+    def load(cls, bundle: Bundle) -> Copier:
+        tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
+        return cls(latent_family(bundle).halves(bundle), tokens, BeamSearch(), bundle.columns)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """The columns that are sent, (batch, positions, kept)."""
+        return self.columns.keep(self.halves.encode(self.tokens.encode(texts)))
+
+    def copy(self, texts: Sequence[str], clip: Clip) -> Copies:
+        fitting: list[str] = []
+        written: list[str] = []
+        with progress(f"BLEU at clip {clip.bound:.3g}", total=len(texts), unit="texts") as bar:
+            for start in range(0, len(texts), BATCH_SIZE):
+                ids = self.tokens.encode(texts[start : start + BATCH_SIZE])
+                latent = self.halves.encode(ids)  # (batch, positions, width)
+                channel = ColumnsChannel(self.columns, clip, NonPrivate(), latent.shape[1])
+                private = channel.send(latent, SystemEntropy())
+                written += self.tokens.decode(self.halves.decode(private, self.search, length=self.tokens.length))
+                fitting += self.tokens.decode(ids)
+                bar.advance(len(ids))
+        return Copies(texts, fitting, written)
+
 
 MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # of the standard deviation; the paper tries 2 and settles on 0.5
+LEAST_BLEU = 1.0  # of 100, unclipped: with less, the copies have next to nothing of their texts
 ENOUGH = 0.97  # share of the unclipped BLEU that the chosen bound must keep
 QUANTILES = (0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
 
@@ -49,21 +137,40 @@ class ClipChoice:
     tried: dict[float, float]  # bound to BLEU
     chosen: float
 
+    def figures(self) -> dict[str, object]:
+        """As they go into dpbart.json."""
+        return {
+            "latent_mean": round(self.statistics.mean, 5),
+            "latent_deviation": round(self.statistics.deviation, 5),
+            "latent_quantiles": {name: round(value, 4) for name, value in self.statistics.quantiles.items()},
+            "bleu_unclipped": round(self.unclipped, 2),
+            "bleu_at_clip": {f"{bound:g}": round(bleu, 2) for bound, bleu in self.tried.items()},
+        }
+
     @property
     def why(self) -> str:
-        return (
-            f"the smallest bound tried that keeps {ENOUGH:.0%} of the unclipped BLEU: "
-            f"{self.tried[self.chosen]:.1f} of {self.unclipped:.1f}"
-        )
+        kept = f"{ENOUGH:.0%} of the unclipped BLEU: {self.tried[self.chosen]:.1f} of {self.unclipped:.1f}"
+        if self.tried[self.chosen] >= ENOUGH * self.unclipped:
+            return f"the smallest bound tried that keeps {kept}"
+        return f"the largest bound tried, although it keeps less than {kept}"
 
 
 def choose_clip(copier: Copier, texts: Sequence[str]) -> ClipChoice:
-    """Measure the latent, and BLEU at several bounds. Choose the smallest bound that keeps enough of the BLEU."""
+    """Measure the latent, and BLEU at several bounds. Choose the smallest bound that keeps enough of the BLEU.
+
+    Raises:
+        NotPrepared: The model copies nothing even without a clip. Every bound keeps enough of a BLEU of 0.
+    """
     latents = np.concatenate(
         [copier.encode(texts[start : start + BATCH_SIZE]) for start in range(0, len(texts), BATCH_SIZE)]
     )  # (texts, length, kept)
     statistics = LatentStatistics.of(latents)
     unclipped = copier.copy(texts, UNCLIPPED).bleu
+    if unclipped < LEAST_BLEU:
+        raise NotPrepared(
+            f"a model must copy public text before its clip can be chosen, got a BLEU of {unclipped:.1f} without a "
+            "clip. Train it longer with dpbart prepare pretrain, and check that the corpus is in its language."
+        )
     tried: dict[float, float] = {}
     for multiple in MULTIPLES:
         bound = float(f"{multiple * statistics.deviation:.3g}")

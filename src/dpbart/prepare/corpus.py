@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,10 +18,9 @@ from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from tokenizers import Tokenizer
 
-from dpbart.errors import BadParameter, BadTable
+from dpbart.errors import BadParameter, BadTable, require_extra
 from dpbart.files import digest_of, write_whole
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
@@ -65,25 +65,18 @@ def find_corpus(paths: Iterable[Path]) -> tuple[CorpusFile, ...]:
             bar.advance(1)
     if not any(file.texts for file in files):
         raise BadTable(
-            f"no public text found: there are only blank lines in {', '.join(repr(str(each)) for each in found)}."
+            f"no public text found: there are only blank lines in {', '.join(repr(str(path)) for path in found)}."
         )
     return tuple(files)
 
 
 def read_texts(path: Path) -> Iterator[str]:
     """The non-blank lines of a file."""
-    try:
-        with open_text(path) as lines:
-            for line in lines:
-                text = line.strip()
-                if text:
-                    yield text
-    except (
-        OSError,
-        EOFError,
-        zstandard.ZstdError,
-    ) as error:  # a damaged .gz is an OSError, a truncated one an EOFError
-        raise BadTable(f"'{path}' cannot be read as public text: {type(error).__name__}.") from error
+    with open_text(path, what="public text") as lines:
+        for line in lines:
+            text = line.strip()
+            if text:
+                yield text
 
 
 def training_texts(files: Sequence[CorpusFile]) -> Iterator[str]:
@@ -145,12 +138,32 @@ def _batched(texts: Iterator[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def open_text(path: Path) -> io.TextIOWrapper:
-    raw: BinaryIO
+@contextmanager
+def open_text(path: Path, *, what: str) -> Iterator[io.TextIOWrapper]:
+    """Open a UTF-8 file: plain, .gz or .zst.
+
+    Raises:
+        BadTable: It cannot be read as `what`.
+        MissingExtra: It is a .zst file, and the package for these is not installed.
+    """
+    damaged: tuple[type[Exception], ...] = (OSError, EOFError)  # a truncated .gz is an EOFError
+    if path.name.endswith(".zst"):
+        require_extra("evaluate", "reading a .zst file needs", "zstandard")
+        import zstandard
+
+        damaged += (zstandard.ZstdError,)
+    try:
+        with io.TextIOWrapper(_unpacked(path), encoding="utf-8", errors="replace", newline="\n") as lines:
+            yield lines
+    except damaged as error:
+        raise BadTable(f"'{path}' cannot be read as {what}: {type(error).__name__}.") from error
+
+
+def _unpacked(path: Path) -> BinaryIO:
     if path.name.endswith(".gz"):
-        raw = cast(BinaryIO, gzip.GzipFile(path, "rb"))
-    elif path.name.endswith(".zst"):
-        raw = cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True))
-    else:
-        raw = path.open("rb")
-    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="\n")
+        return cast(BinaryIO, gzip.GzipFile(path, "rb"))
+    if path.name.endswith(".zst"):
+        import zstandard
+
+        return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(path.open("rb"), closefd=True))
+    return path.open("rb")

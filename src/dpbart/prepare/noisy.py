@@ -1,14 +1,14 @@
 """DP-BART-PR+: train a pruned model further with clip and noise, so that it learns to write from a noisy latent.
 
 Train for one budget, as in the paper, or for a range: then every text gets a random epsilon from the range.
-The model receives public side information (channels/side_information.py). The scale of the noise comes from the same
+The model receives public side information (channels/columns.py). The scale of the noise comes from the same
 mechanism that rewrites. Training noise is seeded and public: it protects nobody.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,65 +18,29 @@ from accelerate import Accelerator
 from tokenizers import Tokenizer
 from transformers import BartForConditionalGeneration
 
-from dpbart.channels.columns import Columns
-from dpbart.channels.side_information import TOKENS, budget_token, loudness_of, row_places
-from dpbart.errors import BadParameter
+from dpbart.channels.columns import TOKENS, Columns, budget_token, loudness_of, row_places
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
-from dpbart.models.halves import SplitBart
 from dpbart.models.text import Tokens
+from dpbart.options.recipes import NoisyRecipe
 from dpbart.prepare.corpus import CorpusFile, tokenize_corpus
-from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
+from dpbart.prepare.pretrain import Reconstruction, batch_of
+from dpbart.prepare.training import Ids, hold_to_recipe, known_by, train_on_corpus, trained_further
 from dpbart.privacy.clipping import ByValue, Sensitivity
 from dpbart.privacy.mechanisms import Gaussian, NoiseMechanism, NonPrivate
 
 BOUND = 1.0  # the latent is rescaled to fit; in units of the bound, the noise is the same for every bound
 
 
-@dataclass(frozen=True)
-class NoisyRecipe:
-    """All settings of the training. If both epsilons are equal, it is for one budget, otherwise for the range."""
-
-    epsilon_low: float = 10.0
-    epsilon_high: float = 5000.0
-    delta: float = 1e-5
-    noiseless: float = 0.05  # share of the texts without noise
-    easing: float = 0.2  # share of the steps over which the lowest budget falls from epsilon_high to epsilon_low
-    gain: float = 1.5  # initial standard deviation of a column before the clip, in units of the bound
-    steps: int = 8000
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        Gaussian(self.epsilon_low, self.delta)
-        Gaussian(self.epsilon_high, self.delta)
-        if self.epsilon_low > self.epsilon_high:
-            raise BadParameter(
-                f"the lower epsilon must not be above the higher {self.epsilon_high:g}, got {self.epsilon_low:g}."
-            )
-        _ = self.schedule
-
-    @property
-    def schedule(self) -> Schedule:
-        return Schedule(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            warmup=min(200, self.steps),
-            decay=0.4,
-            seed=self.seed,
-        )
-
-    def mechanism_at(self, step: int, random: np.random.Generator) -> NoiseMechanism:
-        """A random mechanism for one text: at first only high budgets and weak noise, later the whole range."""
-        if self.epsilon_low < self.epsilon_high and random.random() < self.noiseless:
-            return NonPrivate()
-        eased = min(1.0, (step + 1) / max(1.0, self.easing * self.steps))
-        # The square root favours high budgets: a text with a low one teaches little.
-        place = math.sqrt(random.random())  # 0 is the lowest budget, 1 the highest, on a logarithmic scale
-        epsilon = self.epsilon_high * (self.epsilon_low / self.epsilon_high) ** (eased * (1 - place))
-        return Gaussian(epsilon, self.delta)
+def mechanism_at(recipe: NoisyRecipe, step: int, random: np.random.Generator) -> NoiseMechanism:
+    """A random mechanism for one text: at first only high budgets and weak noise, later the whole range."""
+    if recipe.epsilon_low < recipe.epsilon_high and random.random() < recipe.noiseless:
+        return NonPrivate()
+    eased = min(1.0, (step + 1) / max(1.0, recipe.easing * recipe.steps))
+    # The square root favours high budgets: a text with a low one teaches little.
+    place = math.sqrt(random.random())  # 0 is the lowest budget, 1 the highest, on a logarithmic scale
+    epsilon = recipe.epsilon_high * (recipe.epsilon_low / recipe.epsilon_high) ** (eased * (1 - place))
+    return Gaussian(epsilon, recipe.delta)
 
 
 def clip_with_gradient(kept: torch.Tensor) -> torch.Tensor:
@@ -115,9 +79,11 @@ class NoisyBatch:
 
     def __call__(self, whole: Ids, random: np.random.Generator, step: int) -> tuple[torch.Tensor, ...]:
         torch.manual_seed(int(random.integers(2**62)))  # for the training noise
-        mechanisms = [self.recipe.mechanism_at(step, random) for _ in whole]
-        scales = [each.noise_scale(self.sensitivity) for each in mechanisms]
-        start = np.array([self.tokens.id_of(budget_token(each.bits(self.sensitivity))) for each in mechanisms])
+        mechanisms = [mechanism_at(self.recipe, step, random) for _ in whole]
+        scales = [mechanism.noise_scale(self.sensitivity) for mechanism in mechanisms]
+        start = np.array(
+            [self.tokens.id_of(budget_token(mechanism.bits(self.sensitivity))) for mechanism in mechanisms]
+        )
         shown = whole.copy()
         shown[:, 0] = start
         loudness = [loudness_of(scale, bound=BOUND) for scale in scales]
@@ -130,7 +96,7 @@ def train_noisy(
     """Train to the last step, or resume from the state saved in `folder`. Only the main process gets the model."""
     bundle.require_bart("PR+ is a BART trained further. Give a pruned BART.")
     accelerator = Accelerator()
-    hold_to_recipe(accelerator, folder, {**asdict(recipe), "model": known_by(bundle)}, files)
+    hold_to_recipe(folder, {**recipe.model_dump(), "model": known_by(bundle)}, files)
     bart = SplitBart.load(bundle.folder, device=torch.device("cpu"))
     columns, model = bundle.columns, bart.model
     with accelerator.main_process_first():
@@ -141,7 +107,7 @@ def train_noisy(
         forget_pruned(bart, columns)
     torch.manual_seed(recipe.seed)
     model.resize_token_embeddings(tokens.size, mean_resizing=False)
-    train(
+    train_on_corpus(
         Reconstruction(model, NoisyColumns(columns, length=tokens.length)).train(),
         corpus,
         recipe.schedule,
@@ -204,6 +170,6 @@ def write_noisy(
     out: Path,
 ) -> Bundle:
     """Write a model directory in half precision. Its model expects public side information when it rewrites."""
-    facts = trained_further(bundle.facts, files, {"noisy": asdict(recipe)})
+    facts = trained_further(bundle.facts, files, {"noisy": recipe.model_dump()})
     facts = replace(facts, variant="pr-plus", clip=BOUND, told=True)
     return save_bundle(model.half(), folder / "tokenizer.json", facts, out)

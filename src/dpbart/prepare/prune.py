@@ -7,75 +7,61 @@ rewrites with the columns of the second-to-last round (the paper's "k - 1").
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from accelerate import Accelerator
 
 from dpbart.channels.columns import Columns
 from dpbart.errors import BadParameter
 from dpbart.files import write_whole
+from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import Bundle, save_bundle
-from dpbart.models.halves import SplitBart
-from dpbart.models.latent import clip_of
+from dpbart.models.families import clip_of
 from dpbart.models.search import BeamSearch
 from dpbart.models.text import Tokens
+from dpbart.options.recipes import PruneRecipe
+from dpbart.prepare.clip import Copier
 from dpbart.prepare.corpus import CorpusFile, encode_corpus, held_out_texts
-from dpbart.prepare.importance import check_quantile, choose, importance
-from dpbart.prepare.objective import Reconstruction, batch_of
-from dpbart.prepare.quality import Copier
-from dpbart.prepare.training import Ids, Schedule, hold_to_recipe, known_by, train, trained_further
+from dpbart.prepare.pretrain import Reconstruction, batch_of
+from dpbart.prepare.training import Ids, hold_to_recipe, known_by, train_on_corpus, trained_further
 from dpbart.privacy.clipping import ByValue
 from dpbart.privacy.mechanisms import Gaussian
 
-CHOICES = ("k", "v", "random")
-BUDGETS = (10, 50, 100, 250, 500, 750, 1000, 2500)  # the paper's, shown for each round
+if TYPE_CHECKING:
+    from transformers import BartForConditionalGeneration
+
+Scores = npt.NDArray[np.float64]
+
+BUDGETS = (10, 50, 100, 250, 500, 750, 1000, 2500)  # epsilons of the paper, shown for each round
 DELTA = 1e-5
 
 
-@dataclass(frozen=True)
-class PruneRecipe:
-    """The paper's values by default."""
+def importance(model: BartForConditionalGeneration, *, layer: int = 0, projection: str = "k") -> Scores:
+    """How much of each latent column a decoder layer's cross-attention reads: the sum over its outputs of |W|.
 
-    rounds: int = 6
-    steps: int = 500  # in each round
-    batch_size: int = 32
-    learning_rate: float = 5e-4
-    quantile: float = 0.25  # share of the kept columns that each round drops
-    by: str = "k"  # the projection that measures the importance of a column, or random
-    layer: int = 0  # of the decoder
-    clip: float | None = None  # bound in training; None: twice the model's own (bart-base: 0.2, as in the paper)
-    seed: int = 0
+    W is [out, in]. The paper takes the K projection of layer 0. Only meaningful for trained weights.
+    """
+    layers = model.model.decoder.layers
+    if not 0 <= layer < len(layers):
+        raise BadParameter(f"layer must be from 0 to {len(layers) - 1} for this model, got {layer}.")
+    attention = layers[layer].encoder_attn
+    weight = {"k": attention.k_proj, "v": attention.v_proj}[projection].weight
+    scores: Scores = weight.detach().double().abs().sum(dim=0).cpu().numpy()
+    return scores
 
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise BadParameter(f"rounds must be at least 1, got {self.rounds}.")
-        if self.by not in CHOICES:
-            raise BadParameter(f"by must be one of {', '.join(CHOICES)}, got {self.by!r}.")
-        check_quantile(self.quantile)
-        if self.clip is not None:
-            ByValue(self.clip)  # refuses a bound that is not above 0
-        _ = self.schedule(0)
 
-    def columns_of_round(self, asked: int | None) -> int:
-        """The round that supplies the columns for rewriting: by default the second to last."""
-        chosen = max(1, self.rounds - 1) if asked is None else asked
-        if not 1 <= chosen <= self.rounds:
-            raise BadParameter(f"the round to rewrite with must be from 1 to {self.rounds}, got {chosen}.")
-        return chosen
-
-    def schedule(self, number: int) -> Schedule:
-        return Schedule(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            warmup=min(50, self.steps),
-            decay=0.2,
-            seed=self.seed + number,  # a different order of texts in each round
-        )
+def choose(scores: Scores, columns: Columns, *, quantile: float = 0.25) -> Columns:
+    """The columns to keep: those whose score is not strictly below the linear quantile of the ones still kept."""
+    if not 0 < quantile < 1:
+        raise BadParameter(f"quantile must be between 0 and 1, both excluded, got {quantile}.")
+    kept = np.array(columns.kept)
+    threshold = np.quantile(scores[kept], quantile)  # numpy's default is linear
+    return Columns(columns.width, tuple(int(column) for column in kept[scores[kept] >= threshold]))
 
 
 @dataclass(frozen=True)
@@ -125,9 +111,9 @@ def prune(
     tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
     importance(bart.model, layer=recipe.layer)  # refuses a layer that does not exist, before anything is written
     held_out = held_out_texts(files, texts)
-    held = {**asdict(recipe), "clip": bound, "model": known_by(bundle)}
-    held["steps_in_a_round"] = recipe.steps  # fixed, unlike `steps` elsewhere: later rounds build on earlier ones
-    hold_to_recipe(accelerator, folder, held, files)
+    settings = {**recipe.model_dump(), "clip": bound, "model": known_by(bundle)}
+    settings["steps_in_a_round"] = recipe.steps  # fixed, unlike `steps` elsewhere: later rounds build on earlier ones
+    hold_to_recipe(folder, settings, files)
     with accelerator.main_process_first():
         corpus = encode_corpus(files, tokens, folder)
 
@@ -140,7 +126,7 @@ def prune(
         place = folder / f"round-{number}"
         with accelerator.main_process_first():
             columns = _columns_of_round(place, bart, columns, recipe, number)
-        loss = train(
+        loss = train_on_corpus(
             Reconstruction(bart.model, ClippedColumns(bound, columns)).train(),
             corpus,
             recipe.schedule(number),
@@ -189,11 +175,11 @@ def draw_rounds(rounds: list[Round], length: int, file: Path) -> None:
     from matplotlib import pyplot
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    kept = [len(each.columns.kept) for each in rounds]
-    left.plot(kept, [each.bleu for each in rounds], marker="o", color="#30506e")
+    kept = [len(done.columns.kept) for done in rounds]
+    left.plot(kept, [done.bleu for done in rounds], marker="o", color="#30506e")
     left.set(ylabel="BLEU, clipped, no noise", ylim=(0, 105))
     for epsilon in BUDGETS:
-        scales = [noise_in_bounds(each.columns, length=length, epsilon=epsilon) for each in rounds]
+        scales = [noise_in_bounds(done.columns, length=length, epsilon=epsilon) for done in rounds]
         right.plot(kept, scales, marker="o", label=f"epsilon {epsilon:,}")
     right.set(ylabel="noise, in units of the bound", yscale="log")
     right.set_ylim(top=4 * right.get_ylim()[1])  # room for the legend
@@ -209,6 +195,6 @@ def write_pruned(
 ) -> Bundle:
     """Write the weights of the last round in half precision, with the columns of the chosen round. No clip yet."""
     chosen = recipe.columns_of_round(chosen)
-    facts = trained_further(bundle.facts, files, {"prune": {**asdict(recipe), "columns_of_round": chosen}})
+    facts = trained_further(bundle.facts, files, {"prune": {**recipe.model_dump(), "columns_of_round": chosen}})
     facts = replace(facts, variant="pr", kept=pruned.rounds[chosen - 1].columns.kept, clip=None)
     return save_bundle(pruned.bart.model.half(), bundle.folder / "tokenizer.json", facts, out)

@@ -1,7 +1,7 @@
 """How much noise a budget requires.
 
-Everything is rounded towards more noise, and computed in logarithms: exp(epsilon) overflows a float above
-epsilon = 709.
+Everything is rounded towards more noise, and computed in logarithms: exp(epsilon) overflows a float above 709. A sigma
+is in units of the latent, or over the L2 sensitivity where there is none.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.decimals import exactly
+from dpbart.privacy.guarantee import exactly
 
 EPSILONS = (0.01, 100_000.0)
 DELTAS = (1e-15, 0.5)
@@ -25,16 +25,12 @@ def gaussian_delta(*, sigma: float, epsilon: float) -> float:
     Balle and Wang 2018, https://arxiv.org/abs/1805.06530, Theorem 8:
     delta = Phi(1/(2 sigma) - epsilon sigma) - exp(epsilon) Phi(-1/(2 sigma) - epsilon sigma).
 
-    Args:
-        sigma: standard deviation of the noise over the L2 sensitivity, greater than 0.
-        epsilon: at least 0.
-
     >>> round(gaussian_delta(sigma=3.730632, epsilon=1.0), 8)
     1e-05
     >>> gaussian_delta(sigma=1e-3, epsilon=1.0)
     1.0
     """
-    _check_positive("sigma", sigma)
+    check_positive("sigma", sigma)
     if not 0 <= epsilon < math.inf:
         raise BadParameter(f"epsilon must be at least 0 and finite, got {epsilon}.")
     return math.exp(_log_delta(sigma, epsilon))
@@ -42,22 +38,17 @@ def gaussian_delta(*, sigma: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=4096)  # every batch asks for the same
 def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:
-    """The least standard deviation of normal noise that is (epsilon, delta) private.
+    """The least standard deviation of normal noise that is (epsilon, delta) private at an L2 sensitivity.
 
     The analytic Gaussian mechanism (Balle and Wang 2018, Algorithm 1): valid for every epsilon, where the textbook
     sqrt(2 ln(1.25 / delta)) / epsilon holds only up to 1.
-
-    Args:
-        epsilon: from 0.01 to 100,000.
-        delta: from 1e-15 to 0.5.
-        sensitivity: L2 sensitivity, in units of the latent.
 
     >>> round(gaussian_sigma(epsilon=500, delta=1e-5, sensitivity=12.066483), 6)
     0.436033
     """
     check_epsilon(epsilon)
     check_delta(delta)
-    _check_positive("sensitivity", sensitivity)
+    check_positive("sensitivity", sensitivity)
     # delta falls as sigma grows. Where epsilon sigma^2 = 1/2 it is below 1/2, and a sixteenth of that sigma is
     # above 1/2 for every epsilon of at least 0.01.
     high = 1 / math.sqrt(2 * epsilon)
@@ -68,16 +59,12 @@ def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float
 def gaussian_epsilon(*, sigma: float, delta: float) -> float:
     """The least epsilon for which normal noise at sensitivity 1 is (epsilon, delta) private, rounded up.
 
-    Args:
-        sigma: standard deviation of the noise over the L2 sensitivity, greater than 0.
-        delta: between 0 and 1, both excluded.
-
     >>> round(gaussian_epsilon(sigma=0.05394, delta=1e-5), 1)
     250.0
     >>> gaussian_epsilon(sigma=1e9, delta=1e-5)
     0.0
     """
-    _check_positive("sigma", sigma)
+    check_positive("sigma", sigma)
     if not 0 < delta < 1:
         raise BadParameter(f"delta must be between 0 and 1, both excluded, got {delta}.")
     asked = math.log(delta) - 2e-9  # subtracts more than the error of a computed log delta (see _MORE_NOISE)
@@ -90,15 +77,11 @@ def gaussian_epsilon(*, sigma: float, delta: float) -> float:
 def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
     """The least scale of Laplace noise that is epsilon private: L1 sensitivity / epsilon, rounded up.
 
-    Args:
-        epsilon: from 0.01 to 100,000.
-        sensitivity: L1 sensitivity, in units of the latent.
-
     >>> round(laplace_scale(epsilon=10, sensitivity=320), 9)
     32.0
     """
     check_epsilon(epsilon)
-    _check_positive("sensitivity", sensitivity)
+    check_positive("sensitivity", sensitivity)
     return math.nextafter(sensitivity / epsilon, math.inf)
 
 
@@ -111,8 +94,8 @@ def gaussian_bits(*, sigma: float, sensitivity: float) -> float:
     >>> round(gaussian_bits(sigma=0.05394, sensitivity=1.0))
     62
     """
-    _check_positive("sigma", sigma)
-    _check_positive("sensitivity", sensitivity)
+    check_positive("sigma", sigma)
+    check_positive("sensitivity", sensitivity)
     return (sensitivity / sigma) ** 2 / 8 / math.log(2)
 
 
@@ -123,12 +106,14 @@ def given(epsilon: float | None) -> float:
     return epsilon
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon outside the range of the mechanisms.
+def check_positive(name: str, value: float) -> None:
+    """Refuse a value that is not above 0, or infinite."""
+    if not 0 < value < math.inf:
+        raise BadParameter(f"{name} must be greater than 0 and finite, got {value}.")
 
-    Raises:
-        BadParameter: epsilon is not in [0.01, 100000].
-    """
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon outside the range of the mechanisms."""
     if not epsilon > 0:
         raise BadParameter(f"epsilon must be greater than 0, got {epsilon}.")
     least, most = EPSILONS
@@ -141,11 +126,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse a delta outside the range of the Gaussian mechanism.
-
-    Raises:
-        BadParameter: delta is not in [1e-15, 0.5].
-    """
+    """Refuse a delta outside the range of the Gaussian mechanism."""
     if not 0 < delta < 1:
         raise BadParameter(
             f"delta must be between 0 and 1, both excluded, got {delta}. For delta = 0, use the mechanism 'laplace'."
@@ -159,6 +140,12 @@ def check_delta(delta: float) -> None:
         raise BadParameter(f"delta must be at most {most:g}, got {delta}. Keep it below 1 / the number of documents.")
 
 
+def check_slack(delta: float) -> None:
+    """Refuse a delta that no mechanism can have. 0 is that of a pure one."""
+    if delta != 0:
+        check_delta(delta)
+
+
 def check_delta_for(delta: float, *, texts: int, whose: str, remedy: str) -> None:
     """Refuse a delta that is not below 1 / (number of texts): 1 / N would allow publishing one whole text at random.
 
@@ -167,9 +154,6 @@ def check_delta_for(delta: float, *, texts: int, whose: str, remedy: str) -> Non
         texts: all of them, or people times the most texts of one person.
         whose: the texts in words, such as "10 texts".
         remedy: what to do, with `{delta}` where a delta that is small enough goes.
-
-    Raises:
-        BadParameter: delta is too large.
     """
     if exactly(delta) * texts >= 1:
         smaller = remedy.format(delta=f"{0.1 / texts:.0e}")
@@ -179,11 +163,7 @@ def check_delta_for(delta: float, *, texts: int, whose: str, remedy: str) -> Non
 def _least(falling: Callable[[float], float], asked: float, *, low: float, high: float) -> float:
     """The least x at which a falling function is at most `asked`, rounded up by a relative error of at most 1e-12.
 
-    Args:
-        falling: a function that never rises with x.
-        asked: the value it must fall to.
-        low: a point where it is above that value.
-        high: greater than low; the first point to try.
+    At `low` it is above that value, and `high` is the first point to try.
     """
     while falling(high) > asked:
         low, high = high, 2 * high
@@ -203,8 +183,3 @@ def _log_delta(sigma: float, epsilon: float) -> float:
     first = float(log_ndtr(1 / (2 * sigma) - epsilon * sigma))
     second = epsilon + float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma))
     return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise BadParameter(f"{name} must be greater than 0 and finite, got {value}.")

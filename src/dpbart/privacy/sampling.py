@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.calibration import check_positive
 
 if TYPE_CHECKING:
     import mpmath
@@ -58,11 +59,9 @@ class SystemEntropy:
 
     @property
     def private(self) -> bool:
-        """True: only the kernel knows the bits."""
-        return True
+        return True  # only the kernel knows the bits
 
     def words(self, count: int) -> Words:
-        """`count` fresh words."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
@@ -80,7 +79,6 @@ class ReplaySeed:
 
     @property
     def private(self) -> bool:
-        """False, always."""
         return False
 
     def go_to(self, row: int) -> None:
@@ -108,13 +106,11 @@ class NormalLaw:
     """The normal distribution of variance 1."""
 
     def quantile(self, tail: Floats) -> Floats:
-        """The x with Pr[|X| >= x] = tail."""
         from scipy.special import erfcinv  # slow to import, and codes do without it
 
         return np.asarray(erfcinv(tail) * math.sqrt(2), dtype=np.float64)
 
     def tail(self, x: mpmath.mpf) -> mpmath.mpf:
-        """Pr[|X| >= x] = erfc(x / sqrt 2)."""
         return x.context.erfc(x / x.context.sqrt(2))
 
 
@@ -122,12 +118,10 @@ class LaplaceLaw:
     """The Laplace distribution of density exp(-|x|) / 2."""
 
     def quantile(self, tail: Floats) -> Floats:
-        """The x with Pr[|X| >= x] = tail."""
         with np.errstate(divide="ignore"):  # log 0: the tail is infinite
             return -np.log(tail)
 
     def tail(self, x: mpmath.mpf) -> mpmath.mpf:
-        """Pr[|X| >= x] = exp(-x)."""
         return x.context.exp(-x)
 
 
@@ -139,18 +133,13 @@ def grid_for(*, scale: float, typical: float) -> float:
     latent is far too small for any sum over entries to recover. This limit keeps 50 scales of noise below 2^39 steps,
     which fits int64 and exact float64, and keeps the float path of `draw_rounded` precise enough to decide.
 
-    Args:
-        scale: of the noise.
-        typical: mean absolute entry of the most spread-out latent that the clip allows.
+    `typical` is the mean absolute entry of the most spread-out latent that the clip allows.
 
-    >>> grid_for(scale=1.0, typical=1.0) == 1 / 1024
-    True
-    >>> grid_for(scale=1000.0, typical=1.0) == 1 / 256
-    True
+    >>> 1 / grid_for(scale=1.0, typical=1.0), 1 / grid_for(scale=1000.0, typical=1.0)
+    (1024.0, 256.0)
     """
-    for name, value in (("scale", scale), ("typical", typical)):
-        if not 0 < value < math.inf:
-            raise BadParameter(f"{name} must be greater than 0 and finite, got {value}.")
+    check_positive("scale", scale)
+    check_positive("typical", typical)
     finest = min(scale / 1024, max(typical / 256, scale / 2**32))
     return math.ldexp(0.5, math.frexp(finest)[1])  # the largest power of two that is not above it
 
@@ -160,18 +149,14 @@ def draw_rounded(
 ) -> npt.NDArray[np.int64]:
     """Independent, exact draws of round(scale X / grid), where X follows the law (see the module's docstring).
 
-    Args:
-        law: of the noise, at unit scale.
-        scale: of the noise; greater than 0.
-        grid: a power of two, at least scale * 50 / 2^53.
-        count: number of draws.
-        entropy: the source of random bits; one word per draw, rarely more.
-        _bits: bits of a word that floats may decide on; tests lower it so that more draws are decided exactly.
-
-    Returns:
-        The draws in units of the grid.
+    The grid is a power of two, at least scale * 50 / 2^53, and the draws are in its units. A draw takes one word,
+    rarely more. Floats decide on `_bits` bits of it; tests lower them, so that more draws are decided exactly.
     """
-    _check_grid(scale, grid)
+    check_positive("scale", scale)
+    if not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5:
+        raise BadParameter(f"grid must be a power of two, got {grid}. Use grid_for.")
+    if not scale / grid * 50 < 2**53:
+        raise BadParameter(f"grid must be at least scale * 50 / 2^53, got {grid} at scale {scale}. Use grid_for.")
     words = entropy.words(count)  # (count,)
     negative = (words & np.uint64(1)).astype(np.bool_)
     start = words >> np.uint64(64 - _bits)  # (count,): U lies in [start, start + 1) / 2^_bits
@@ -223,12 +208,3 @@ def _find_cell(law: Law, start: int, bits: int, *, guess: int, step: mpmath.mpf)
         else:
             return None
     raise ArithmeticError(f"quantile and tail of {type(law).__name__} must agree, got {steps} steps for {guess}.")
-
-
-def _check_grid(scale: float, grid: float) -> None:
-    if not 0 < scale < math.inf:
-        raise BadParameter(f"scale must be greater than 0 and finite, got {scale}.")
-    if not 0 < grid < math.inf or math.frexp(grid)[0] != 0.5:
-        raise BadParameter(f"grid must be a power of two, got {grid}. Use grid_for.")
-    if not scale / grid * 50 < 2**53:
-        raise BadParameter(f"grid must be at least scale * 50 / 2^53, got {grid} at scale {scale}. Use grid_for.")

@@ -7,41 +7,32 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 
+from dpbart.card.record import PersonFacts
 from dpbart.errors import BudgetExceeded
-from dpbart.privacy.budget.composition import Composed, Release, compose
-from dpbart.privacy.budget.ledger import Ledger, Progress, Run, utc_now
-from dpbart.privacy.budget.schema import default_delta
+from dpbart.ledger.database import default_delta
+from dpbart.ledger.ledger import Ledger, Progress, Run, utc_now
+from dpbart.options.settings import DEFAULT_DELTA
 from dpbart.privacy.calibration import check_delta_for
-from dpbart.privacy.card.card import PersonFacts
-from dpbart.privacy.decimals import written
+from dpbart.privacy.composition import Composed, Release, compose
+from dpbart.privacy.guarantee import exactly, written
 from dpbart.rewrite.people import People, without_id
 
 
 @dataclass(frozen=True)
 class Account:
-    """The charge per row, and the people who are charged.
+    """The charge per row, and the people who are charged."""
 
-    Attributes:
-        release: what a row spends: each of its texts, and its label.
-        people: how rows are assigned to people; None if each row counts as a separate person.
-        rows: the number of rows of each person in this run; empty without `people`.
-        delta: at which a person's spending is measured: the ledger's or, without a ledger, the run's.
-        budget: the most epsilon that a person may have spent after this run.
-        ledger: where spending is recorded, if anywhere.
-        run: the name of this run in the ledger.
-        nonce: shared by the ledger and the folder of this run; empty if there is no folder.
-    """
-
-    release: Release
-    people: People | None
-    rows: Mapping[str, int]
-    delta: Decimal
-    budget: Decimal | None
-    ledger: Ledger | None
-    run: str
-    nonce: str = ""
+    release: Release  # what a row spends: each of its texts, and its label
+    people: People | None  # how rows are assigned to people; None if each row counts as a separate person
+    rows: Mapping[str, int]  # of each person in this run; empty without `people`
+    delta: Decimal  # at which a person's spending is measured: the ledger's or, without a ledger, the run's
+    budget: Decimal | None  # the most epsilon that a person may have spent after this run
+    ledger: Ledger | None  # where spending is recorded, if anywhere
+    run: str  # the name of this run in the ledger
+    nonce: str = ""  # shared by the ledger and the folder of this run; empty if there is no folder
 
     @classmethod
     def open(
@@ -58,17 +49,8 @@ class Account:
     ) -> Account:
         """An account that, as far as is known now, can pay for the whole run. A resumed run has already paid a part.
 
-        A ledger is created last, so that a refused run does not create one.
-
-        Args:
-            release: what a row spends.
-            people: how rows are assigned to people.
-            rows: the number of rows of each person.
-            total: the number of all rows; None if it is not known yet.
-            delta: of the run.
-            budget: the most epsilon that a person may have spent after this run.
-            ledger: the file of the ledger.
-            resuming: whether a part is already paid.
+        A ledger is created last, so that a refused run does not create one. `total` is the number of all rows; None if
+        it is not known yet.
 
         Raises:
             BudgetExceeded: A person lacks budget; nothing is recorded.
@@ -78,15 +60,17 @@ class Account:
         if total is not None:
             account.check_delta(rows=total)
         if ledger is None:
-            if not release.delta and delta * len(rows) >= 1:
+            counted = len(rows) or total or 1
+            if not release.delta and delta == exactly(DEFAULT_DELTA) and delta * counted >= 1:
                 account = replace(account, delta=Decimal(0))  # pure releases have a guarantee without any delta
+            whose = f"{counted} {'rows' if people is None else 'people'}"
+            check_delta_for(float(account.delta), texts=counted, whose=whose, remedy="Pass --delta {delta}.")
             account._check_budget()
             return account
         known = Ledger(ledger) if ledger.is_file() and ledger.stat().st_size else None
         opened = known
         try:
-            at = default_delta(len(rows)) if known is None else known.limit().delta
-            account = replace(account, delta=at)
+            account = replace(account, delta=default_delta(len(rows)) if known is None else known.limit().delta)
             account._check_budget()
             opened = known or Ledger(ledger, create=True, people=len(rows))
             if not resuming:
@@ -120,12 +104,12 @@ class Account:
     def _most_rows(self) -> int:
         return max(self.rows.values(), default=1)
 
-    @property
+    @cached_property
     def composed(self) -> Composed:
         """The guarantee of this run for the person with the most texts."""
         return compose({self.release: self._most_rows}, delta=self.delta)
 
-    @property
+    @cached_property
     def row(self) -> Composed:
         """The guarantee of this run for a row."""
         return compose({self.release: 1}, delta=self.delta)
@@ -138,8 +122,7 @@ class Account:
     def begin(self, *, mechanism: str, model: str) -> None:
         """Enter the run in the ledger before its first text. A resumed run is already there."""
         if self.ledger is not None:
-            entered = Run(self.run, utc_now(), mechanism, model, self.release, self.units)
-            self.ledger.begin(entered, nonce=self.nonce)
+            self.ledger.begin(Run(self.run, utc_now(), mechanism, model, self.release, self.units), nonce=self.nonce)
 
     def progress(self) -> Progress | None:
         """How far this run has come, as the ledger knows it; None without a ledger."""

@@ -1,7 +1,7 @@
 """A batch: consecutive rows of a table. Its texts can be read and replaced; all other columns stay as they are.
 
-`Rows` holds dicts. `ArrowRows` holds Arrow columns with their types. Messages give the numbers of rows, never their
-content.
+`DictRows` holds dicts, `ArrowRows` holds Arrow columns with their types. Messages give the numbers of rows, never
+their content.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.tables import paths, structs
+from dpbart.tables import paths
 from dpbart.tables.paths import Row
 
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # CSV cannot hold the first, UTF-8 cannot hold the others
@@ -55,7 +55,7 @@ class Batch(Protocol):
         """The same rows without some columns."""
 
     def within(self, columns: Sequence[str]) -> Batch:
-        """The same rows without any key beyond these columns. Arrow columns have none."""
+        """The same rows without keys beyond these columns. Arrow rows have no such keys."""
         return self
 
     def as_rows(self) -> Sequence[Row]:
@@ -70,7 +70,7 @@ class Batch(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows(Batch):
+class DictRows(Batch):
     """Rows as dicts from column to value."""
 
     first: int
@@ -82,36 +82,35 @@ class Rows(Batch):
 
     def column(self, name: str) -> list[object]:
         values: list[object] = []
-        for row in self.rows:
-            try:
+        try:
+            for row in self.rows:
                 values.append(paths.value_at(row, name))
-            except KeyError:
-                break
-        if len(values) < len(self.rows):
-            raise _no_column(self.first + len(values), name)
+        except KeyError:
+            raise _no_column(self.first + len(values), name) from None
         return values
 
-    def with_column(self, name: str, values: Sequence[object]) -> Rows:
+    def with_column(self, name: str, values: Sequence[object]) -> DictRows:
         _check_length(values, len(self))
         self.column(name)  # refuses a column that some row lacks, instead of adding it
-        pairs = zip(self.rows, values, strict=True)
-        return replace(self, rows=[paths.with_value(row, name, value) for row, value in pairs])
+        rows = [paths.with_value(row, name, value) for row, value in zip(self.rows, values, strict=True)]
+        return replace(self, rows=rows)
 
-    def without(self, columns: Collection[str]) -> Rows:
-        if not columns:
-            return self
-        rows = [paths.without(row, columns) for row in self.rows]
+    def without(self, columns: Collection[str]) -> DictRows:
+        rows = [paths.without(row, columns) for row in self.rows] if columns else self.rows
         return replace(self, rows=rows, text_columns=_left(self.text_columns, columns))
 
-    def within(self, columns: Sequence[str]) -> Rows:
+    def within(self, columns: Sequence[str]) -> DictRows:
         return replace(self, rows=[paths.within(row, columns) for row in self.rows])
 
     def as_rows(self) -> Sequence[Row]:
         return self.rows
 
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
-        arrays = [_array(_as_type(self.column(field.name), field.type), field) for field in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        columns = [self.column(field.name) for field in schema]
+        for place, kind in enumerate(schema.types):
+            if pa.types.is_string(kind):
+                columns[place] = [None if value is None else as_cell(value) for value in columns[place]]
+        return pa.RecordBatch.from_arrays(list(map(_array, columns, schema)), schema=schema)
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class ArrowRows(Batch):
         return int(self.record.num_rows)
 
     def column(self, name: str) -> list[object]:
-        array, broken = structs.array_at(self.record, self._keys(name))
+        array, broken = paths.array_at(self.record, self._keys(name))
         if broken is not None:
             raise _no_column(self.first + broken.is_null().index(True).as_py(), name)
         values: list[object] = array.to_pylist()
@@ -134,19 +133,17 @@ class ArrowRows(Batch):
 
     def with_column(self, name: str, values: Sequence[object]) -> ArrowRows:
         _check_length(values, len(self))
-        keys, field = self._keys(name), structs.field_at(self.record.schema, name)
-        return replace(self, record=structs.with_array(self.record, keys, _array(values, field), field))
+        keys, field = self._keys(name), paths.field_at(self.record.schema, name)
+        return replace(self, record=paths.with_array(self.record, keys, _array(values, field), field))
 
     def without(self, columns: Collection[str]) -> ArrowRows:
-        if not columns:
-            return self
-        record = structs.without_arrays(self.record, columns)
+        record = paths.without_arrays(self.record, columns) if columns else self.record
         return replace(self, record=record, text_columns=_left(self.text_columns, columns))
 
     def as_rows(self) -> Sequence[Row]:
-        names = self.record.schema.names
-        columns = [_plain(array).to_pylist() for array in self.record.columns]
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        read = [array.cast(pa.string()) if _reads_as_string(array.type) else array for array in self.record.columns]
+        rows: list[Row] = pa.RecordBatch.from_arrays(read, names=self.record.schema.names).to_pylist()
+        return rows
 
     def natives(self) -> Sequence[Row]:
         rows: list[Row] = self.record.to_pylist()
@@ -157,10 +154,10 @@ class ArrowRows(Batch):
 
     def _keys(self, name: str) -> list[str]:
         try:
-            structs.field_at(self.record.schema, name)
+            paths.field_at(self.record.schema, name)
         except KeyError:
             raise _no_column(self.first, name) from None
-        return structs.keys_of(self.record.schema, name)
+        return paths.keys_of(self.record.schema, name)
 
 
 def as_cell(value: object) -> str:
@@ -174,16 +171,16 @@ def as_cell(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def is_unicode(text: str) -> bool:
-    """Whether UTF-8 can hold a string: not if it has half a surrogate pair.
+def holds(text: str, encoding: str = "utf-8") -> bool:
+    """Whether an encoding has every character of a string. None of them has half a surrogate pair.
 
-    >>> is_unicode("🤷"), is_unicode(chr(0xD83E))
-    (True, False)
+    >>> holds("🤷"), holds(chr(0xD83E)), holds("café", "cp1252"), holds("→", "cp1252")
+    (True, False, True, False)
     """
     if text.isascii():  # Python keeps a flag, so this is free
         return True
     try:
-        text.encode()
+        text.encode(encoding)
     except UnicodeEncodeError:
         return False
     return True
@@ -212,16 +209,6 @@ def _reads_as_string(kind: pa.DataType) -> bool:
     # Python's datetime has no nanoseconds and JSON has no decimals. Arrow's strings lose nothing.
     dated = pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
     return bool(dated or pa.types.is_decimal(kind))
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.cast(pa.string()) if _reads_as_string(array.type) else array
-
-
-def _as_type(values: Sequence[object], kind: pa.DataType) -> Sequence[object]:
-    if not pa.types.is_string(kind):
-        return values
-    return [None if value is None else as_cell(value) for value in values]
 
 
 def _array(values: Sequence[object], field: pa.Field) -> pa.Array:

@@ -1,4 +1,9 @@
-"""Arrow types of columns: found from their values, and used to turn words into values."""
+"""Arrow types of columns: found from values, used to convert labels, and freed of everything that could be private.
+
+pandas stores the values of an index as columns, which are kept like any other column. The metadata of the file says
+which columns they are. Only this part of the metadata is kept: the rest can describe private rows. A range is no column
+but metadata alone, with a name and numbers that no card lists, so it is left out, and pandas numbers the rows from 0.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,11 @@ import pyarrow as pa
 
 from dpbart.errors import BadTable
 from dpbart.tables.batch import Batch
-from dpbart.tables.structs import field_at
+from dpbart.tables.paths import field_at
 
 _EXACT = 2**53  # a float holds every integer up to this one
 _LONG = 2**63
+_PANDAS = b"pandas"  # the key of its metadata
 _LISTS = (
     (pa.types.is_list, pa.list_),
     (pa.types.is_large_list, pa.large_list),
@@ -69,15 +75,12 @@ def bare_field(field: pa.Field) -> pa.Field:
 
 
 def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> list[object]:
-    """Labels as the values of a column. Without a schema, they become numbers or booleans if all of them are.
+    """Labels as the values of a column, whose type they must fit. Without one, all become numbers or booleans, or none.
 
     >>> values_of(["1", "2.5"], "stars", None), values_of(["1", "two"], "stars", None)
     ([1, 2.5], ['1', 'two'])
     >>> values_of(["True", "False"], "ill", None)
     [True, False]
-
-    Raises:
-        BadTable: If they do not fit the type of the column.
     """
     if schema is None:
         return _numbers(labels) or list(labels)
@@ -90,6 +93,25 @@ def values_of(labels: Sequence[str], column: str, schema: pa.Schema | None) -> l
     except pa.ArrowException:
         raise BadTable(f"the labels must fit the type {kind} of column {column!r}. Change the set.") from None
     return values
+
+
+def index_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:
+    """Metadata that tells pandas which columns are the index; None if none of them is.
+
+    A level has the name of its column or none, so everything in it is on the card.
+    """
+    try:
+        stored = json.loads((schema.metadata or {}).get(_PANDAS, b"null"))
+        levels = [level for level in stored["index_columns"] if isinstance(level, str) and level in schema.names]
+        names = {column["field_name"]: column["name"] for column in stored["columns"]}
+    except (ValueError, TypeError, KeyError, RecursionError):  # written by another program, or damaged
+        return None
+    unknown = dict.fromkeys(("pandas_type", "numpy_type", "metadata"))  # pandas takes the types from the columns
+    columns = [
+        {"name": None if names.get(level) is None else level, "field_name": level, **unknown} for level in levels
+    ]
+    kept = {"index_columns": levels, "column_indexes": [], "columns": columns}
+    return {_PANDAS: json.dumps(kept).encode()} if levels else None
 
 
 def _numbers(labels: Sequence[str]) -> list[object] | None:

@@ -10,83 +10,23 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
-
-import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
 from dpbart.files import reason
+from dpbart.options.rewriting import Dialect
 from dpbart.tables.batch import Batch
-from dpbart.tables.bounds import ANY, Bounds
-from dpbart.tables.dialect import Dialect
-from dpbart.tables.file import File
-from dpbart.tables.formats.format import TEXT, Format, Visitor
-from dpbart.tables.formats.lines import numbered
+from dpbart.tables.formats.format import TEXT, Format, Header, Visitor, numbered
 from dpbart.tables.formats.registry import codec_of, format_of
+from dpbart.tables.paths import field_at
 from dpbart.tables.schema import holds_texts, values_of
-from dpbart.tables.standard import STANDARD as STANDARD
-from dpbart.tables.standard import StandardInput
-from dpbart.tables.structs import field_at
+from dpbart.tables.streams import ANY, STANDARD, File, FileBounds, KeptFile, StandardInput
 
 _VISITED_AT_ONCE = 1024  # rows
-_COLUMNS_SHOWN = 20
+_COLUMNS_SHOWN = 30
 _NAME_LENGTH = 40
-_LOOKED_INTO = 100  # columns; in a wider table, objects are not replaced by their keys
-_USUAL_NAMES = frozenset(
-    [
-        "author",
-        "body",
-        "category",
-        "class",
-        "comment",
-        "content",
-        "created",
-        "customer",
-        "data",
-        "date",
-        "description",
-        "document",
-        "email",
-        "gender",
-        "group",
-        "id",
-        "index",
-        "intent",
-        "key",
-        "label",
-        "message",
-        "name",
-        "note",
-        "number",
-        "patient",
-        "person",
-        "post",
-        "product",
-        "question",
-        "rating",
-        "reply",
-        "review",
-        "score",
-        "sentence",
-        "sentiment",
-        "source",
-        "stars",
-        "subject",
-        "summary",
-        "target",
-        "text",
-        "time",
-        "timestamp",
-        "title",
-        "topic",
-        "tweet",
-        "type",
-        "user",
-        "user_id",
-        "value",
-    ]
-)
+_LOOKED_INTO = 100  # columns; in a wider table, objects are not replaced with their keys
 
 
 @dataclass(frozen=True)
@@ -95,9 +35,14 @@ class Table:
 
     file: File
     format: Format
-    columns: tuple[str, ...]
+    header: Header
     text_columns: tuple[str, ...]
     dialect: Dialect
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, in order."""
+        return self.header.columns
 
     @property
     def path(self) -> Path:
@@ -110,11 +55,7 @@ class Table:
         return self.file.name
 
     def require(self, column: str, *, option: str) -> None:
-        """Refuse a column that the table lacks.
-
-        Raises:
-            BadTable: Lists the table's columns, and the command-line option that names one, such as "--text-column".
-        """
+        """Refuse a column that the table lacks. The message gives the command-line option that names one."""
         if column in self.columns:
             return
         shown = [name for name in self.columns if self._may_show(name, asked=column)]
@@ -132,32 +73,23 @@ class Table:
     def _may_show(self, name: str, *, asked: str) -> bool:
         """Whether a message may show the name of a column. In a file without a header, the first line is private.
 
-        Names are certain if the format has them, or if a text column is among them. Otherwise only those are shown
-        that say nothing: usual names of columns, and the one that was asked for, in other capitals.
+        It is a header if the format says so, if a text column is in it, or if most of it, and at least two, are common
+        names of columns. Otherwise a message shows only common names, and the requested name in another case.
         """
-        certain = self.format.named or any(name in self.columns for name in self.text_columns)
-        return _is_name(name) if certain else name.lower() in {*_USUAL_NAMES, asked.lower()}
-
-    def schema(self) -> pa.Schema | None:
-        """The Arrow types of the columns; None if only the rows show them."""
-        return self._schema
-
-    @cached_property
-    def _schema(self) -> pa.Schema | None:
-        # Once: the beginning of standard input cannot be read again during a run.
-        return self.format.schema(self.file, self.text_columns)
+        usual = sum(map(_is_usual, self.columns))
+        named = self.format.named or (usual > 1 and 2 * usual > len(self.columns))
+        certain = named or any(name in self.columns for name in self.text_columns)
+        return _is_name(name) if certain else _is_usual(name) or name.lower() == asked.lower()
 
     def values(self, labels: Sequence[str], column: str) -> list[object]:
         """Labels as the values of a column. Refuses labels that do not fit its type."""
-        return values_of(labels, column, self.schema())
+        return values_of(labels, column, self.header.schema)
 
     def visit(self, *visitors: Visitor) -> int | None:
         """Read the whole file once, show every batch to each visitor in turn, and return the number of rows.
 
-        Standard input can be read only once: it is not read here, no visitor is called, and the number is None.
-
-        Raises:
-            BadTable: At the first broken row. So a caller can make sure that all rows are good before it writes one.
+        Raises BadTable at the first broken row, so a caller can check all rows before it writes one. Standard input can
+        be read only once: it is not read here, no visitor is called, and the number is None.
         """
         if self.path == STANDARD:
             return None
@@ -169,16 +101,11 @@ class Table:
         return rows
 
     def batches(self, size: int) -> Iterator[Batch]:
-        """The rows in order, at most `size` at a time, read when they are needed.
-
-        Raises:
-            BadParameter: If size is less than 1.
-            BadTable: At the first broken row, after the batches before it.
-        """
+        """The rows in order, at most `size` at a time, read when needed. A broken row is refused in its turn."""
         if size < 1:
             raise BadParameter(f"size must be 1 or more, got {size}.")
-        if self.file.standard is not None:
-            self.file.standard.for_good()
+        if self.file.source is not None:
+            self.file.source.last_time()
         return self._while_going(self.format.batches(self.file, text_columns=self.text_columns, size=size))
 
     def _while_going(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -193,9 +120,9 @@ def open_table(
     text_column: str | tuple[str, ...] = TEXT,
     named: Sequence[str] = (),
     dialect: Dialect | None = None,
-    bounds: Bounds = ANY,
+    bounds: FileBounds = ANY,
 ) -> Table:
-    """Open a table: find its format and its columns, and make sure that it has a row.
+    """Open a table: find its format and its columns. Refuses one that lacks a row or a text column.
 
     Args:
         path: A file, a folder of .txt files, or "-" for standard input. In plain text on standard input, bytes that are
@@ -203,70 +130,60 @@ def open_table(
         text_column: The column with the texts, or several. Plain text has only one, "text". In JSON and Parquet,
             "note.text" is the key "text" of the object "note".
         named: Other columns that the caller needs. They too may be inside objects.
-        dialect: What the name and the first bytes of the file do not say.
+        dialect: Settings that neither the name nor the first bytes of the file show.
         bounds: What reading the file may cost.
-
-    Raises:
-        BadTable: If the table cannot be read, has no rows, or lacks the column.
     """
     path, text_columns = Path(path), (text_column,) if isinstance(text_column, str) else text_column
-    table = _with_columns(path, text_columns, named, dialect or Dialect(), bounds)
+    dialect = dialect or Dialect()
+    file, format = _opened(path, dialect, bounds)
+    table = _with_header(file, format, text_columns, named, dialect)
     for column in text_columns:
         table.require(column, option="--text-column")
-    for column in text_columns:
-        _check_text_type(table, column)
-    if path != STANDARD and next(table.batches(1), None) is None:
-        raise BadTable(f"{table.name} has no rows. Give a file with at least one.")
+    for column in text_columns if table.header.schema is not None else ():
+        kind = field_at(table.header.schema, column).type
+        if not holds_texts(kind):
+            raise BadTable(
+                f"column {column!r} of {table.name} must hold strings, got {kind}. "
+                "Pass --text-column NAME with one that does."
+            )
+    if path != STANDARD and next(format.batches(file, text_columns=text_columns, size=1), None) is None:
+        raise _no_rows(file)
     return table
 
 
-def columns_of(path: Path, dialect: Dialect, bounds: Bounds = ANY) -> tuple[str, ...]:
-    """The columns of a file, from its names alone. An object is replaced by its keys, such as note.text.
-
-    Raises:
-        BadTable: If its names cannot be read.
-    """
-    columns = _with_columns(path, (TEXT,), (), dialect, bounds).columns
+def columns_of(path: Path, dialect: Dialect, bounds: FileBounds = ANY) -> tuple[str, ...]:
+    """The columns of a file, from its header alone. An object is replaced with its keys, such as note.text."""
+    file, format = _opened(path, dialect, bounds)
+    columns = _with_header(file, format, (TEXT,), (), dialect).columns
     if len(columns) > _LOOKED_INTO:
         return columns
-    inside = _with_columns(path, (TEXT,), [f"{column}." for column in columns], dialect, bounds).columns
+    inside = _with_header(file, format, (TEXT,), [f"{column}." for column in columns], dialect).columns
     keys: dict[str, list[str]] = {column: [] for column in columns}
     for column in inside:
         keys.get(column.partition(".")[0], []).extend([] if column in keys else [column])
-    return tuple(each for column in columns for each in keys[column] or [column])
+    return tuple(name for column in columns for name in keys[column] or [column])
 
 
-def _with_columns(
-    path: Path, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect, bounds: Bounds
-) -> Table:
-    if path != STANDARD:
-        _check_file(path)
+def _opened(path: Path, dialect: Dialect, bounds: FileBounds) -> tuple[File, Format]:
+    """The file of a table, with the encoding of its byte order mark, and its format."""
+    source = StandardInput() if path == STANDARD else _kept_open(path)
     format = format_of(path, dialect)
-    file = _file(path, format, dialect, bounds)
-    empty = path.is_file() and path.stat().st_size == 0
-    columns = None if empty else format.columns(file, (*text_columns, *named))
-    if columns is None:
-        raise BadTable(f"{file.name} has no rows. Give a file with at least one.")
-    table = Table(file, format, columns, text_columns, dialect)
-    _check_unique(table)
-    return table
-
-
-def _file(path: Path, format: Format, dialect: Dialect, bounds: Bounds) -> File:
-    standard = StandardInput() if path == STANDARD else None
-    file = File(path, codec_of(path, dialect), dialect.encoding, dialect.delimiter, standard, bounds)
+    codec = codec_of(path, dialect)
+    file = File(path, codec, dialect.encoding, dialect.delimiter, bounds, dialect.sheet, source)
     # Plain lines on standard input are not read before the run begins: somebody may be typing them.
-    look = format.compressible and (standard is None or dialect.format is not None)
-    return next(numbered(file, (each.detected() for each in [file]), place="at its beginning")) if look else file
+    if format.compressible and (path != STANDARD or dialect.format is not None):
+        file = next(numbered(file, (one.detected() for one in [file]), place="at its beginning"))
+    return file, format
 
 
-def _check_file(path: Path) -> None:
+def _kept_open(path: Path) -> KeptFile | None:
+    """The file, opened; None for a folder. Refuses anything else, and what cannot be read."""
     try:
-        mode = path.stat().st_mode
+        mode = path.stat().st_mode  # first: opening a pipe would wait for its other end
         if stat.S_ISREG(mode):
-            path.open("rb").close()
-        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            return
+            return KeptFile(path)
+        if stat.S_ISDIR(mode):
+            return None
         problem = "is not a file. To read a pipe, pass -."
     except FileNotFoundError:
         problem = "does not exist. Check the path."
@@ -277,27 +194,41 @@ def _check_file(path: Path) -> None:
     raise BadTable(f"{str(path)!r} {problem}")
 
 
-def _check_unique(table: Table) -> None:
+def _with_header(
+    file: File, format: Format, text_columns: tuple[str, ...], named: Sequence[str], dialect: Dialect
+) -> Table:
+    empty = file.path.is_file() and file.path.stat().st_size == 0
+    header = None if empty else format.header(file, text_columns=text_columns, named=named)
+    if header is None:
+        raise _no_rows(file)
+    table = Table(file, format, header, text_columns, dialect)
     twice = [column for column, times in Counter(table.columns).items() if times > 1]
     if twice:
-        named = f" {twice[0]!r}" if table._may_show(twice[0], asked=table.text_columns[0]) else " of the same name"
-        raise BadTable(f"{table.name} has more than one column{named}. Give each its own name.")
+        which = f" {twice[0]!r}" if table._may_show(twice[0], asked=text_columns[0]) else " of the same name"
+        raise BadTable(f"{table.name} has more than one column{which}. Give each its own name.")
+    return table
+
+
+def _no_rows(file: File) -> BadTable:
+    return BadTable(f"{file.name} has no rows. Give a file with at least one.")
+
+
+@cache
+def _usual_names() -> frozenset[str]:
+    """Common names of columns, which tell nothing about anybody."""
+    return frozenset(Path(__file__).with_name("usual_names.txt").read_text(encoding="utf-8").split())
+
+
+def _is_usual(column: str) -> bool:
+    """Whether it is a common name of columns, in any case, perhaps with a plural -s."""
+    return not {column.lower(), column.lower().removesuffix("s")}.isdisjoint(_usual_names())
 
 
 def _is_name(column: str) -> bool:
-    """Whether a message may show it: in a file without a header, the first line is private.
+    """Whether a message may show it: one word, or several of which one is a common name of columns.
 
-    >>> _is_name("review_body"), _is_name("Anna Meier"), _is_name("1947")
-    (True, False, False)
+    >>> [_is_name(column) for column in ("review_body", "Customer feedback", "Anna Meier", "1947")]
+    [True, True, False, False]
     """
-    return column.isidentifier() and len(column) <= _NAME_LENGTH
-
-
-def _check_text_type(table: Table, column: str) -> None:
-    schema = table.schema()
-    kind = None if schema is None else field_at(schema, column).type
-    if kind is not None and not holds_texts(kind):
-        raise BadTable(
-            f"column {column!r} of {table.name} must hold strings, got {kind}. "
-            "Pass --text-column NAME with one that does."
-        )
+    is_known = column.isidentifier() or any(map(_is_usual, column.split()))
+    return is_known and len(column) <= _NAME_LENGTH

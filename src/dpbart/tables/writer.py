@@ -19,20 +19,18 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import create, digest_of, partial_of, put_folder_in_place, put_in_place, reason
+from dpbart.files import create, digest_of, one_line_errors, partial_of, put_folder_in_place, put_in_place
 from dpbart.tables.batch import Batch
-from dpbart.tables.compression import compressor
-from dpbart.tables.file import File
-from dpbart.tables.formats.format import Format, Sink, Source, Visitor
+from dpbart.tables.formats.format import Format, RowsToWrite, Sink, Visitor
 from dpbart.tables.formats.registry import codec_of, format_of
-from dpbart.tables.standard import STANDARD
-from dpbart.tables.structs import without_fields
+from dpbart.tables.paths import without_fields
+from dpbart.tables.streams import STANDARD, File, compressor
 from dpbart.tables.table import Table
 
 Release = Callable[[Batch], Batch]
 
 
-class Writer(Protocol):
+class TableWriter(Protocol):
     """Takes the batches of a table, in order."""
 
     def write(self, batch: Batch) -> None: ...
@@ -41,19 +39,9 @@ class Writer(Protocol):
         """Write the remaining bytes, and return the SHA-256 of the file, not yet renamed; None for a stream."""
 
 
-def open_writer(
-    path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False
-) -> AbstractContextManager[Writer]:
-    """Check an output and open it, as `plan_writer` does. If its visitors must see the input, read the input here."""
-    writer, visitors = plan_writer(path, like=like, columns=columns, overwrite=overwrite)
-    if visitors:
-        like.visit(*visitors)
-    return writer
-
-
 def plan_writer(
     path: Path | str, *, like: Table, columns: Collection[str], overwrite: bool = False, bare: bool = False
-) -> tuple[AbstractContextManager[Writer], Sequence[Visitor]]:
+) -> tuple[AbstractContextManager[TableWriter], Sequence[Visitor]]:
     """Check an output, and return its writer and the visitors that must see the whole input before it is entered.
 
     Pass the visitors to `Table.visit`, together with your own. They refuse every row that the format cannot hold (JSON
@@ -66,15 +54,15 @@ def plan_writer(
         like: The table that the batches come from.
         columns: The columns to write, including the first text column. They keep the order of the table.
         overwrite: Whether an existing file may be replaced.
-        bare: Whether to write nothing beyond these columns: no keys that the first row lacks, and no metadata, also not
+        bare: Whether to write nothing but these columns: no keys that the first row lacks, and no metadata, not even
             the index of a pandas frame.
-
-    Raises:
-        BadParameter: If columns has a name that the table lacks, or lacks the text column.
-        BadTable: If the file exists, is the input, has no folder, or cannot hold the columns.
     """
     path, dropped = Path(path), frozenset(like.columns) - frozenset(columns)
-    _check_columns(columns, like)
+    unknown = [column for column in columns if column not in like.columns]
+    if unknown:
+        raise BadParameter(f"columns must be among those of the input, got {unknown[0]!r}.")
+    if like.text_columns[0] not in columns:
+        raise BadParameter(f"columns must include the text column {like.text_columns[0]!r}.")
     format = format_of(path, like.dialect)
     if path != STANDARD:
         _check_target(path, like, overwrite)
@@ -85,7 +73,7 @@ def plan_writer(
             f"{format.endings[0]} needs the types of all rows before the first is written, and standard input can be "
             f"read only once. Write a {like.format.endings[0]} file, or save the input to a file first."
         )
-    see = draft.see  # with empty texts: those of the input are never written
+    see = draft.see  # takes empty texts, because those of the input are never written
     blank, has_more = [""] * len(like.text_columns), bare and like.format.further_keys
 
     def release(batch: Batch) -> Batch:
@@ -106,9 +94,7 @@ class _CompressedSink:
     def __init__(self, handle: BinaryIO, *, make: Callable[[BinaryIO], Sink], codec: str) -> None:
         self._compressor = compressor(handle, codec)
         self._sink = make(self._compressor)
-
-    def write(self, batch: Batch) -> None:
-        self._sink.write(batch)
+        self.write = self._sink.write
 
     def close(self) -> None:
         if not self._compressor.closed:
@@ -132,27 +118,19 @@ class _StreamWriter:
 
 
 @contextmanager
-def _streamed(make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[Writer]:
+def _streamed(make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[TableWriter]:
     yield _StreamWriter(make(sys.stdout.buffer), sys.stdout.buffer, release)
 
 
 @dataclass(frozen=True)
 class _TargetWriter:
-    """Writes a file or a folder next to its path; it gets its name at the end.
+    """Writes a file or a folder next to its path; it gets its name at the end."""
 
-    Attributes:
-        path: as the user has named it, for messages.
-        partial: what is written.
-        sink: writes it.
-        release: leaves out what is not written.
-        settle: puts everything on disk. A full disk is found here, before anything is replaced.
-    """
-
-    path: Path
-    partial: Path
+    path: Path  # as the user named it, for messages
+    partial: Path  # what is written
     sink: Sink
-    release: Release
-    settle: Callable[[], None]
+    release: Release  # leaves out what is not written
+    settle: Callable[[], None]  # syncs everything to disk; if the disk is full, this fails before anything is replaced
 
     def write(self, batch: Batch) -> None:
         with _one_line(self.path):
@@ -165,7 +143,7 @@ class _TargetWriter:
 
 
 @contextmanager
-def _written(path: Path, make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[Writer]:
+def _written(path: Path, make: Callable[[BinaryIO], Sink], release: Release) -> Iterator[TableWriter]:
     target, partial_file = partial_of(path)
     with ExitStack() as cleanup:
         with _one_line(path):
@@ -175,7 +153,13 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], release: Release) -> 
         with _one_line(path):
             sink = make(handle)
         cleanup.callback(_quietly, sink.close)
-        yield _TargetWriter(path, partial_file, sink, release, lambda: _settle(sink, handle))
+
+        def settle() -> None:
+            sink.close()
+            handle.flush()
+            os.fsync(handle.fileno())
+
+        yield _TargetWriter(path, partial_file, sink, release, settle)
         with _one_line(path):
             sink.close()
             handle.close()
@@ -183,7 +167,7 @@ def _written(path: Path, make: Callable[[BinaryIO], Sink], release: Release) -> 
 
 
 @contextmanager
-def _written_folder(path: Path, make: Callable[[Path], Sink], release: Release) -> Iterator[Writer]:
+def _written_folder(path: Path, make: Callable[[Path], Sink], release: Release) -> Iterator[TableWriter]:
     target, partial_folder = partial_of(path)
     with ExitStack() as cleanup:
         with _one_line(path):
@@ -195,36 +179,23 @@ def _written_folder(path: Path, make: Callable[[Path], Sink], release: Release) 
             put_folder_in_place(partial_folder, target)
 
 
-def _settle(sink: Sink, handle: BinaryIO) -> None:
-    sink.close()
-    handle.flush()
-    os.fsync(handle.fileno())
-
-
 def _quietly(close: Callable[[], None]) -> None:
     # After an error, the remaining bytes may fail as well. Only the first error is reported.
     with suppress(Exception):
         close()
 
 
-@contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Report an error of the file system in one line. Errors of the caller do not pass through here."""
-    try:
-        yield
-    except OSError as error:
-        raise BadTable(
-            f"{str(path)!r} cannot be written: {reason(error)}. Nothing half-written was left behind."
-        ) from None
+def _one_line(path: Path) -> AbstractContextManager[None]:
+    return one_line_errors(path, then="Nothing half-written was left behind.")
 
 
-def _source(like: Table, dropped: Collection[str], format: Format) -> Source:
+def _source(like: Table, dropped: Collection[str], format: Format) -> RowsToWrite:
     """The rows to write, in the dialect of the input as far as the format of the output is the same."""
-    kept, schema = tuple(column for column in like.columns if column not in dropped), like.schema()
-    delimiter = like.format.delimiter(like.file)
+    kept, schema = tuple(column for column in like.columns if column not in dropped), like.header.schema
+    delimiter = like.header.delimiter
     if format.endings != like.format.endings:
         delimiter = like.dialect.delimiter if delimiter is None else None
-    return Source(
+    return RowsToWrite(
         like.name,
         like.format.endings[0],
         format.endings[0],
@@ -234,14 +205,6 @@ def _source(like: Table, dropped: Collection[str], format: Format) -> Source:
         encoding=like.file.encoding or "utf-8",
         delimiter=delimiter,
     )
-
-
-def _check_columns(columns: Collection[str], like: Table) -> None:
-    unknown = [column for column in columns if column not in like.columns]
-    if unknown:
-        raise BadParameter(f"columns must be among those of the input, got {unknown[0]!r}.")
-    if like.text_columns[0] not in columns:
-        raise BadParameter(f"columns must include the text column {like.text_columns[0]!r}.")
 
 
 def _check_target(path: Path, like: Table, overwrite: bool) -> None:

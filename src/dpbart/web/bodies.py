@@ -1,56 +1,74 @@
-"""What a request may say. A constructed object is valid; anything else is refused with a problem."""
+"""What a request may say: flat, strict records that follow from the declared options.
+
+A refusal quotes numbers that are out of range, and nothing else: a value may be a private text in the wrong place.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, cast
 
-from dpbart import DEFAULT_MODEL
+from pydantic import Field
+from starlette.datastructures import QueryParams
+
 from dpbart.errors import BadParameter
-from dpbart.privacy.budget.ids import normal_id
-from dpbart.privacy.decimals import exactly
-from dpbart.rewrite.settings import Settings
-from dpbart.tables.batch import is_unicode
-from dpbart.web.limits import Limits
-from dpbart.web.problems import Problem
+from dpbart.ledger.ids import normal_id
+from dpbart.options.declare import Flat, Record, Strings, flat_model, from_flat, leaves, option
+from dpbart.options.rewriting import Dialect, Request
+from dpbart.options.settings import Settings
+from dpbart.privacy.guarantee import exactly
+from dpbart.tables.batch import holds
+from dpbart.web.guard import Limits, Problem
 
 Fields = Mapping[str, Any]
-SETTINGS = ("model", "epsilon", "delta", "mechanism", "length", "beams")
+MOST_TEXTS = 1_000_000  # of one person; beyond it, composition only multiplies
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # the only way to write one in UTF-8
-_REWRITE = (*SETTINGS, "texts", "people", "person_budget", "card")
+_DIGITS = 12  # of a whole number in a query
 
 
-@dataclass(frozen=True)
-class RewriteBody:
-    """The body of POST /v1/rewrite. Its texts are private: it has no repr that shows them."""
+class SentTexts(Record):
+    """The texts of one request, and whose they are."""
 
-    settings: Settings
-    texts: tuple[str, ...] = field(repr=False)
-    people: tuple[str, ...] | None = None  # normal ids, one per text
-    person_budget: float | None = None  # epsilon
-    card: bool = False  # whether a card is wanted
+    texts: Strings = option(help="The texts.", example=["I saw my doctor in Leeds."])
+    people: Annotated[tuple[str | int | float, ...], Field(strict=False)] | None = option(
+        None, help="The id of the person behind each text; required if the server has a ledger."
+    )
+    person_budget: float | None = option(
+        None, help="The most epsilon that each of these people may have spent afterwards.", gt=0
+    )
+    card: bool = option(False, help="Whether the answer has a file of the new texts, and its card.")
 
-    @classmethod
-    def read(cls, body: bytes, limits: Limits) -> RewriteBody:
-        """Read the body.
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """Nothing: the texts are private."""
+        return []
 
-        Raises:
-            Problem: It is not JSON, or too many texts.
-            BadParameter: A value is out of range.
-        """
-        given = read_object(body)
-        refuse_unknown(given, _REWRITE)
-        texts = _texts(given.get("texts"), limits)
-        people = None if given.get("people") is None else _people(given["people"], len(texts))
-        budget = number(given, "person_budget")
-        if budget is not None and not budget > 0:
-            raise BadParameter(f"person budget must be greater than 0, got {budget}.")
-        return cls(settings_of(given), texts, people, budget, truth(given, "card"))
+    def check(self, limits: Limits, *, beams: int | None) -> None:
+        """Refuse too many texts or beams, texts that are too long, and texts without a person."""
+        if not self.texts:
+            raise BadParameter("texts must be a list of at least one string. Pass [text].")
+        if len(self.texts) > limits.texts:
+            words = f"a request may have {limits.texts:,} texts, got {len(self.texts):,}. Send several, or a file."
+            raise Problem(413, "too-many-texts", words)
+        if len(self.texts) * (beams or 1) > limits.searched:
+            words = f"a request may have {limits.searched:,} texts times beams, got {len(self.texts):,} times {beams}."
+            raise Problem(413, "too-many-texts", f"{words} Send several, lower beams, or send a file.")
+        for place, text in enumerate(self.texts, start=1):
+            if len(text) > limits.characters:
+                words = f"a text may have {limits.characters:,} characters; text {place} has more."
+                raise Problem(413, "text-too-long", words)
+        if self.people is not None and len(self.people) != len(self.texts):
+            raise BadParameter(f"people must be a list with one id for each text, so {len(self.texts):,} in all.")
+        for place, each in enumerate(self.ids or (), start=1):
+            if not each:
+                raise BadParameter(f"text {place} has no id in people. Give one.")
+
+    @property
+    def ids(self) -> tuple[str, ...] | None:
+        """The people as the ledger knows them; None if nobody is counted."""
+        return None if self.people is None else tuple(map(normal_id, self.people))
 
     @property
     def exact_budget(self) -> Decimal | None:
@@ -58,11 +76,59 @@ class RewriteBody:
         return None if self.person_budget is None else exactly(self.person_budget)
 
 
+class Expected(Record):
+    """What whoever sends a file has been shown."""
+
+    expected_epsilon: float | None = option(
+        None,
+        help="The epsilon that you expect. If anybody in the file gets a larger one, the job asks before it begins.",
+        gt=0,
+    )
+
+
+class NoiseCounts(Record):
+    """What else to tell about a budget."""
+
+    texts: int | None = option(
+        None, help="Also tell what this many texts of one person have together.", ge=1, le=MOST_TEXTS
+    )
+    people: int | None = option(
+        None, help="Also tell what a shuffled output with one row for each of this many people promises.", ge=1
+    )
+
+
+class LedgerPage(Record):
+    """Which people to show."""
+
+    start: int = option(0, help="How many people to leave out.", ge=0)
+
+
+class OnePerson(Record):
+    """Whom to look for in the ledger."""
+
+    person: str | int | float | None = option(None, help="The id of the person.", example="anna")
+
+
+RewriteBody = flat_model(Settings, SentTexts, name="RewriteBody")
+JobOptions = flat_model(Settings, Request, Expected, name="JobOptions")
+ColumnsOptions = flat_model(Dialect, name="ColumnsOptions")
+NoiseQuery = flat_model(Settings, NoiseCounts, name="NoiseQuery")
+ExamplesQuery = flat_model(Settings, name="ExamplesQuery")
+LedgerQuery = flat_model(LedgerPage, name="LedgerQuery")
+PersonBody = flat_model(OnePerson, name="PersonBody")
+BODY_EXAMPLES: Mapping[type[Flat], Fields] = {
+    RewriteBody: {"texts": ["I saw my doctor in Leeds."], "epsilon": 10, "people": ["anna"]},
+    JobOptions: {"epsilon": 10, "text_column": "review"},
+    ColumnsOptions: {"encoding": "cp1252"},
+    PersonBody: {"person": "anna"},
+}
+
+
 def read_object(body: bytes) -> Fields:
     """A JSON object, with no value that JSON does not have."""
     try:
         given = json.loads(body, parse_constant=_no_constant)
-        is_text = not _SURROGATE.search(body) or is_unicode(json.dumps(given, ensure_ascii=False))
+        is_text = not _SURROGATE.search(body) or holds(json.dumps(given, ensure_ascii=False))
     except (ValueError, RecursionError):  # the decoder's own words would quote the body
         raise Problem(400, "not-json", "the body must be JSON in UTF-8, and is not.") from None
     if not isinstance(given, dict):
@@ -76,86 +142,36 @@ def _no_constant(name: str) -> float:
     raise ValueError(name)
 
 
-def refuse_unknown(given: Fields, known: tuple[str, ...]) -> None:
-    """Refuse a field that nobody reads: it may be a misspelt one."""
-    unknown = len(set(given) - set(known))  # their names are not repeated: somebody may have sent a text as a name
-    if unknown:
-        raise BadParameter(f"a request may have the fields {', '.join(known)}, and has {unknown} more. Leave them out.")
+def read_texts(body: bytes, limits: Limits) -> tuple[Settings, SentTexts]:
+    """The body of POST /v1/rewrite."""
+    given = RewriteBody(**read_object(body)).given()
+    settings, texts = from_flat(Settings, given), from_flat(SentTexts, given)
+    texts.check(limits, beams=settings.beams)
+    return settings, texts
 
 
-def settings_of(given: Fields) -> Settings:
-    """The model and its budget."""
-    delta = number(given, "delta")
-    return Settings(
-        model=string(given, "model") or DEFAULT_MODEL,
-        epsilon=number(given, "epsilon"),
-        delta=1e-5 if delta is None else delta,
-        mechanism=string(given, "mechanism"),
-        length=whole(given, "length"),
-        beams=whole(given, "beams"),
-    )
+def queried(model: type[Flat], query: QueryParams) -> dict[str, object]:
+    """The options in a query, where every value is a string, and a list is a name that occurs several times."""
+    known = {leaf.name: leaf for leaf in leaves(model)}
+    given: dict[str, object] = {}
+    for name, value in query.multi_items():
+        parsed = _parsed(name, value, known[name].kind if name in known else None)
+        given[name] = (*cast(Strings, given.get(name, ())), parsed) if name in known and known[name].many else parsed
+    return model(**given).given()
 
 
-def number(given: Fields, name: str) -> float | None:
-    """A number, or None if it is not given."""
-    value = given.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadParameter(f"{name} must be a number, got {type(value).__name__}.")
-    if not abs(value) <= sys.float_info.max:
-        raise BadParameter(f"{name} must be a number between -1e308 and 1e308.")
-    return float(value)
-
-
-def whole(given: Fields, name: str) -> int | None:
-    """A whole number, or None if it is not given."""
-    value = number(given, name)
-    if value is not None and value != int(value):
-        raise BadParameter(f"{name} must be a whole number, got {value}.")
-    return None if value is None else int(value)
-
-
-def string(given: Fields, name: str) -> str | None:
-    """A string, or None if it is not given."""
-    value = given.get(name)
-    if value is not None and not isinstance(value, str):
-        raise BadParameter(f"{name} must be a string, got {type(value).__name__}.")
+def _parsed(name: str, value: str, kind: object) -> object:
+    if kind is int:
+        if not value.isdecimal() or len(value) > _DIGITS:
+            raise BadParameter(f"{name} must be a whole number, at least 0.")
+        return int(value)
+    if kind is float:
+        try:
+            return float(value)
+        except ValueError:
+            raise BadParameter(f"{name} must be a number.") from None
+    if kind is bool:
+        if value not in ("true", "false"):
+            raise BadParameter(f"{name} must be true or false.")
+        return value == "true"
     return value
-
-
-def truth(given: Fields, name: str) -> bool:
-    """True or false; false if it is not given."""
-    value = given.get(name, False)
-    if not isinstance(value, bool):
-        raise BadParameter(f"{name} must be true or false, got {type(value).__name__}.")
-    return value
-
-
-def _texts(given: object, limits: Limits) -> tuple[str, ...]:
-    if not isinstance(given, list) or not given:
-        raise BadParameter("texts must be a list of at least one string. Pass [text].")
-    if len(given) > limits.texts:
-        raise Problem(
-            413,
-            "too-many-texts",
-            f"a request may have {limits.texts:,} texts, got {len(given):,}. Send several requests, or a file.",
-        )
-    for place, text in enumerate(given, start=1):
-        if not isinstance(text, str):
-            kind = type(text).__name__
-            raise BadParameter(f"texts must be strings, got {kind} as text {place}. Pass '' for a missing text.")
-        if len(text) > limits.characters:
-            words = f"a text may have {limits.characters:,} characters; text {place} has more."
-            raise Problem(413, "text-too-long", words)
-    return tuple(given)
-
-
-def _people(given: object, texts: int) -> tuple[str, ...]:
-    if not isinstance(given, list) or len(given) != texts:
-        raise BadParameter(f"people must be a list with one id for each text, so {texts:,} in all.")
-    ids = [normal_id(each) for each in given]
-    for place, each in enumerate(ids, start=1):
-        if not each:
-            raise BadParameter(f"text {place} has no id in people. Give one.")
-    return tuple(ids)

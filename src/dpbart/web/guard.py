@@ -1,4 +1,4 @@
-"""Who may ask, and how much: checked before anything of a request is read.
+"""Who may ask, and how much: checked before anything of a request is read. Errors as problem details (RFC 9457).
 
 A page of another site can make a browser send requests here. So the Host must be one of ours (DNS rebinding), and
 the Origin, if there is one, must be this server. There are no cookies: a token is sent by the program or page itself.
@@ -11,22 +11,26 @@ import hmac
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from ipaddress import ip_address
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpbart.web.limits import Limits
-from dpbart.web.problems import Problem, busy
+from dpbart import errors
+from dpbart.tables.streams import FileBounds
 
 logger = logging.getLogger("dpbart.web")
 
-API = "/v1/"
+API, METRICS = "/v1/", "/metrics"
 UPLOADS = ("/v1/jobs", "/v1/columns")
 _OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
-ABORT = "abort"  # in the state of a request: cuts its connection
 _HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]{0,5})?")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 SECURITY_HEADERS = {
@@ -41,6 +45,85 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+MEDIA_TYPE = "application/problem+json"
+_KINDS: Mapping[type[errors.DpbartError], tuple[int, str]] = {
+    errors.BudgetExceeded: (409, "budget-exceeded"),
+    errors.NotResumable: (409, "not-resumable"),
+    errors.NotPrepared: (422, "no-such-model"),
+    errors.BadTable: (422, "bad-table"),
+    errors.BadParameter: (422, "bad-parameter"),
+    errors.MissingExtra: (501, "missing-extra"),
+    errors.BadLedger: (503, "bad-ledger"),
+    errors.EngineFailed: (503, "engine-failed"),
+}
+
+
+@dataclass(eq=False)  # not frozen: Python itself adds a traceback to an exception
+class Problem(Exception):
+    """An answer that is an error."""
+
+    status: int
+    kind: str  # the last part of the problem's type, such as "budget-exceeded"
+    detail: str  # what is wrong, what was given, and the remedy; never a text
+    more: Mapping[str, Any] = field(default_factory=dict)  # further members of the JSON object
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: errors.DpbartError, **more: object) -> Problem:
+        """The problem that an error of the package is."""
+        status, kind = next((known for type_, known in _KINDS.items() if isinstance(error, type_)), (500, "error"))
+        return cls(status, kind, errors.one_line(str(error)), more)
+
+    def as_json(self) -> dict[str, Any]:
+        title = HTTPStatus(self.status).phrase
+        told = {"type": f"urn:dpbart:{self.kind}", "title": title, "status": self.status, "detail": self.detail}
+        return {**told, **self.more}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.as_json(), self.status, headers=dict(self.headers), media_type=MEDIA_TYPE)
+
+
+def busy(why: str) -> Problem:
+    """Too much is waiting."""
+    return Problem(429, "busy", f"{why} Try again later.", headers={"Retry-After": "5"})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond these, a request is answered with 413 or 429 and takes no memory."""
+
+    body: int = 4 << 20  # bytes of a request, other than an upload
+    upload: int = 100 << 20  # bytes of an uploaded file with its options
+    unpacked: int = 1 << 30  # bytes that an uploaded file may unpack to
+    row: int = 1 << 19  # characters of one of its rows
+    texts: int = 1_000  # in one request
+    searched: int = 10_000  # texts times beams in one request
+    characters: int = 100_000  # of one text
+    waiting: int = 4_000  # texts that wait to be rewritten, over all requests
+    requests: int = 500  # that are answered at the same time, other than uploads
+    memory: int = 64 << 20  # bytes of all their bodies together
+    uploads: int = 4  # that arrive at the same time
+    connections: int = 800  # of 1,024 files that a process may usually open; a request on one more is answered with 503
+    return_seconds: float = 30.0  # after which the work for a client with an Idempotency-Key who has gone is dropped
+    idle_seconds: int = 15  # that a connection may stay open after an answer
+    wait_seconds: float = 60.0  # for the next part of a body
+    slowest: int = 4_000  # bytes per second; a body that is slower for longer than `wait_seconds` is refused
+    jobs: int = 20  # file jobs that wait or run
+    kept_jobs: int = 100  # file jobs whose files are on disk
+    answer_seconds: int = 24 * 3600  # that the answer to an Idempotency-Key is kept
+    job_seconds: int = 24 * 3600  # that the files of a job are kept after it ended
+    downloaded_seconds: int = 600  # that they are kept after the result was downloaded
+    drain_seconds: int = 30  # that a server which is told to stop still has for the requests in progress
+    sweep_seconds: float = 15.0  # between two looks for what is too old
+
+    def bounds(self, going: Callable[[], object]) -> FileBounds:
+        """What reading an uploaded file may cost; `going` raises to stop it."""
+        return FileBounds(self.unpacked, self.row, going)
+
+
+def is_guarded(path: str) -> bool:
+    """Whether a path needs the token, if there is one. The page and /healthz do not."""
+    return path.startswith(API) or path == METRICS
 
 
 def is_loopback(host: str) -> bool:
@@ -52,51 +135,36 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    try:
+    with suppress(ValueError):
         ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask.
+    """Who may ask."""
 
-    Attributes:
-        names: the host names under which the server may be asked, besides those of loopback.
-        token: what a client has to send; None if nothing.
-        addresses: whether any IP address will do as a host name. Nobody can rebind an address.
-    """
-
-    names: frozenset[str] = frozenset()
-    token: str | None = field(default=None, repr=False)
-    addresses: bool = False
+    names: frozenset[str] = frozenset()  # of hosts under which the server may be asked, besides those of loopback
+    token: str | None = field(default=None, repr=False)  # what a client has to send; None if nothing
+    addresses: bool = False  # whether any IP address will do as a host name: nobody can rebind an address
 
     def check(self, headers: Headers, path: str) -> None:
-        """Refuse a request that no client of ours would send.
-
-        Raises:
-            Problem: 421 for another Host, 403 for another Origin, 401 without the token.
-        """
+        """Raises Problem: 421 for another Host, 403 for another Origin, 401 without the token."""
         hosts = headers.getlist("host")
         name = _name_of(hosts[0]) if len(hosts) == 1 else ""
         if name not in LOOPBACK_NAMES | self.names and not (self.addresses and _is_address(name)):
-            raise Problem(
-                421,
-                "foreign-host",
-                "this server is not known under the name in the Host header. Use its address, or start it with "
-                "--allow-host NAME.",
-            )
+            words = "this server is not known under the name in the Host header. Use its address, or start it with "
+            raise Problem(421, "foreign-host", f"{words}--allow-host NAME.")
         self._check_origin(headers, hosts[0].lower(), path)
-        if self.token is not None and path.startswith(API):
+        if self.token is not None and is_guarded(path):
             self._check_token(headers)
 
     def _check_origin(self, headers: Headers, host: str, path: str) -> None:
         """A page's own requests name this host as their origin; a proxy in front of the server may add TLS."""
         own, site = (f"http://{host}", f"https://{host}"), headers.get("sec-fetch-site")
         foreign = any(each.lower() not in own for each in headers.getlist("origin"))
-        if foreign or (path.startswith(API) and site not in _OWN_SITES):
+        if foreign or (is_guarded(path) and site not in _OWN_SITES):
             raise Problem(403, "foreign-origin", "requests from pages of other sites are refused.")
 
     def _check_token(self, headers: Headers) -> None:
@@ -104,13 +172,11 @@ class Access:
         scheme, _, given = (sent[0] if len(sent) == 1 else "").partition(" ")
         same = hmac.compare_digest(given.strip().encode(), (self.token or "").encode())
         if scheme.lower() != "bearer" or not same:
-            raise Problem(
-                401,
-                "token-needed",
+            words = (
                 "this server requires a token. Send the one that it printed when it started, or that of its "
-                "--token-file, as 'Authorization: Bearer TOKEN'.",
-                headers={"WWW-Authenticate": "Bearer"},
+                "--token-file, as 'Authorization: Bearer TOKEN'."
             )
+            raise Problem(401, "token-needed", words, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _name_of(host: str) -> str:
@@ -132,10 +198,12 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            asyncio.get_running_loop().set_exception_handler(_log_type)
             await self._app(scope, receive, send)  # the start and the end of the server
             return
         upload = scope["path"] in UPLOADS and scope["method"] == "POST"
-        body, send = _Body(receive, self._limits, upload), self._paced(scope, _with_headers(send))
+        body = _Body(receive, Headers(scope=scope), self._limits, upload)
+        send = _with_headers(send, body)
         try:
             self._check(scope, body)
             self._open.append(body)
@@ -155,87 +223,74 @@ class Guard:
         self._access.check(headers, scope["path"])
         stated = headers.get("content-length", "0")
         if not stated.isdecimal() or int(stated) > body.most:
-            raise too_large(body.most)
+            raise _too_large(body.most)
         alike = sum(each.upload == body.upload for each in self._open)
         if alike >= (self._limits.uploads if body.upload else self._limits.requests):
-            raise busy(f"{alike} {'uploads' if body.upload else 'requests'} are being answered.")
-
-    def _paced(self, scope: Scope, send: Send) -> Send:
-        """Cut the connection of a client that does not take its answer."""
-        pace, abort = _Pace(self._limits), scope["state"][ABORT]
-
-        async def paced(message: Message) -> None:
-            began = time.monotonic()
-            timer = asyncio.get_running_loop().call_later(pace.left, abort)
-            try:
-                await send(message)
-            finally:
-                timer.cancel()
-                pace.moved(len(message.get("body", b"")), seconds=time.monotonic() - began)
-
-        return paced
+            what = "upload" if body.upload else "request"
+            raise busy(f"Another {what} is in progress." if alike == 1 else f"{alike} {what}s are in progress.")
 
     async def _receive(self, body: _Body) -> Message:
         message = await body.receive()
         if sum(each.seen for each in self._open if not each.upload) > self._limits.memory:
-            raise busy("too many large requests are being answered.")
+            raise busy("too many large requests are in progress.")
         return message
 
 
-class _Pace:
-    """The time that a client may take: some seconds, which it gets back as bytes arrive."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._most, self._slowest = limits.wait_seconds, limits.slowest
-        self.left = self._most  # seconds
-
-    def moved(self, parts: int, *, seconds: float) -> None:
-        """So many bytes took so long."""
-        self.left = min(self._most, self.left - seconds + parts / self._slowest)
+def _log_type(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+    """Log that a connection failed. The words of the error, and its traceback, could hold a text."""
+    logger.error("A connection failed with an unexpected error (%s).", type(context.get("exception")).__name__)
 
 
 class _Body:
-    """The body of a request. It ends at its limit, whatever its header has said, and must not take forever."""
+    """The body of a request. It ends at its limit, whatever its header has said, and must not take forever.
 
-    def __init__(self, receive: Receive, limits: Limits, upload: bool) -> None:
-        self._receive, self._pace, self.upload = receive, _Pace(limits), upload
+    A client may take `wait_seconds` for the next part, and gets time back as bytes arrive.
+    """
+
+    def __init__(self, receive: Receive, headers: Headers, limits: Limits, upload: bool) -> None:
+        self._receive, self._limits, self.upload = receive, limits, upload
+        self._left = limits.wait_seconds
         self.most = limits.upload if upload else limits.body
         self.seen, self._complete = 0, False
+        self._chunked = "transfer-encoding" in headers
+
+    @property
+    def may_be_malformed(self) -> bool:
+        """Whether chunks are still to come. uvicorn cannot refuse a bad one after the answer, and would log it."""
+        return self._chunked and not self._complete
 
     async def receive(self) -> Message:
         if self._complete:
             return await self._receive()  # waits for the end of the connection
         began = time.monotonic()
         try:
-            message = await asyncio.wait_for(self._receive(), self._pace.left)
+            message = await asyncio.wait_for(self._receive(), self._left)
         except asyncio.TimeoutError:
             words = "the body of the request did not arrive in time."
             raise Problem(408, "too-slow", words, headers={"Connection": "close"}) from None
         part = len(message.get("body", b""))
-        self._pace.moved(part, seconds=time.monotonic() - began)
+        earned = part / self._limits.slowest - (time.monotonic() - began)
+        self._left = min(self._limits.wait_seconds, self._left + earned)
         self._complete = not message.get("more_body", False)
         self.seen += part
         if self.seen > self.most:
-            raise too_large(self.most)
+            raise _too_large(self.most)
         return message
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, body: _Body) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
+            if body.may_be_malformed:
+                headers["Connection"] = "close"
         await send(message)
 
     return with_headers
 
 
-def too_large(most: int) -> Problem:
-    """The body has too many bytes."""
-    return Problem(
-        413,
-        "too-large",
-        f"a request may have {most:,} bytes. Send fewer texts at once, or split the file.",
-        headers={"Connection": "close"},
-    )
+def _too_large(most: int) -> Problem:
+    words = f"a request may have {most:,} bytes. Send fewer texts at once, or split the file."
+    return Problem(413, "too-large", words, headers={"Connection": "close"})

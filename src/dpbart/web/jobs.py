@@ -5,6 +5,8 @@ Another thread deletes what is too old, however long a job takes.
 
 from __future__ import annotations
 
+import hmac
+import re
 import secrets
 import threading
 import time
@@ -12,22 +14,33 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dpbart.errors import BadTable, DpbartError, one_line
-from dpbart.rewrite.durable.stopping import Stopped
-from dpbart.rewrite.settings import Settings
+from dpbart.options.settings import Settings
+from dpbart.progress import hidden_progress
+from dpbart.rewrite.chosen import ChosenModel
+from dpbart.rewrite.durable.unfinished import Stopped
 from dpbart.rewrite.shuffle import check_budget
-from dpbart.web.answers import reused
-from dpbart.web.batching import STOP_SECONDS, Batcher
-from dpbart.web.file_job import FileJob, job_json
-from dpbart.web.guard import logger
-from dpbart.web.job_folder import CANCELLED, DONE, FAILED, RUNNING, WAITING, JobFolder, Record, is_job
-from dpbart.web.job_options import request_of
-from dpbart.web.limits import Limits
-from dpbart.web.place import Place
-from dpbart.web.problems import Problem, busy
+from dpbart.web.guard import Limits, Problem, busy, logger
+from dpbart.web.job import (
+    ASKING,
+    CANCELLED,
+    DONE,
+    FAILED,
+    RUNNING,
+    WAITING,
+    Asking,
+    FileJob,
+    JobFolder,
+    JobRecord,
+    Place,
+    request_of,
+)
+from dpbart.web.queue import STOP_SECONDS, Batcher
+from dpbart.web.releases import reused
+
+_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Jobs:
@@ -35,26 +48,19 @@ class Jobs:
 
     def __init__(
         self,
-        folder: Path,
         batcher: Batcher,
         *,
         place: Place,
         limits: Limits,
-        offered: Callable[[Settings], Settings],
+        offered: Callable[[Settings], ChosenModel],
         sweep: Callable[[], None],
     ) -> None:
-        """Take up the jobs that a former server has left in the folder.
+        """Take up the jobs that a former server has left.
 
-        Args:
-            folder: holds a folder for each job.
-            batcher: rewrites their texts.
-            place: where their texts are recorded, and what signs their cards.
-            limits: how many jobs there may be, and how long their files are kept.
-            offered: refuses a model that the server does not offer.
-            sweep: deletes whatever else is too old; called from time to time.
+        `offered` refuses a model that the server does not offer; `sweep` deletes whatever else is too old.
         """
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._folder, self._batcher, self._place, self.limits = folder, batcher, place, limits
+        self._folder, self._batcher, self._place, self._limits = place.state / "jobs", batcher, place, limits
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         self._offered, self._sweep_others = offered, sweep
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
@@ -66,19 +72,26 @@ class Jobs:
         self._thread.start()
         threading.Thread(target=self._sweep_on, name="dpbart-sweep", daemon=True).start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Stop the running job after its batch, and leave all jobs to the next server."""
         with self._changed:
+            if self._closed:
+                return
             self._closed = True
             self._left = {id for id, job in self._jobs.items() if not job.stop.is_set()}
             for job in self._jobs.values():
                 job.stop.set()
             self._changed.notify()
+
+    def close(self) -> None:
+        """Stop, and wait for the end of the batch."""
+        self.stop()
         self._thread.join(STOP_SECONDS)
 
     def _take_up(self) -> None:
         found = []
-        for path in filter(is_job, self._folder.iterdir()):
+        ours = [path for path in self._folder.iterdir() if _ID.fullmatch(path.name)]  # anything else is not touched
+        for path in ours:
             try:
                 found.append(FileJob(*JobFolder.open(path)))
             except (OSError, ValueError, TypeError, DpbartError):  # an upload that was never complete
@@ -88,26 +101,21 @@ class Jobs:
             if job.record.status in (WAITING, RUNNING):
                 self._queue.append(job)
 
-    def known(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob | None:
-        """The job that an earlier request with the same Idempotency-Key has created, if there is one.
-
-        Raises:
-            Problem: That request was another one. The content of its file is not compared.
-        """
+    def known(self, id: str, name: str, options: Mapping[str, Any], file_hmac: str | None) -> FileJob | None:
+        """The job of an earlier request with this Idempotency-Key. Raises Problem if it had another name, file or
+        options."""
         job = self._jobs.get(id)
-        if job is not None and (job.record.name, job.record.options) != (name, options):
+        if job is None:
+            return None
+        same_file = hmac.compare_digest(job.record.file_hmac or "", file_hmac or "")
+        if not same_file or (job.record.name, job.record.options) != (name, options):
             raise reused()
         return job
 
-    def create(self, id: str, name: str, options: Mapping[str, Any]) -> FileJob:
-        """A folder for a new job; `start` it when its input is there.
-
-        Raises:
-            Problem: 429, because too many jobs wait or are kept.
-            DpbartError: The options contradict each other, or the file's ending is unknown.
-        """
+    def create(self, id: str, name: str, options: Mapping[str, Any], file_hmac: str | None) -> FileJob:
+        """A folder for a new job; `start` it when its input is there. Raises Problem 429 if there are too many."""
         with self._changed:
-            if len(self._queue) >= self.limits.jobs or len(self._jobs) >= self.limits.kept_jobs:
+            if len(self._queue) >= self._limits.jobs or len(self._jobs) >= self._limits.kept_jobs:
                 raise busy(f"{len(self._queue)} file jobs are waiting, and {len(self._jobs)} are kept.")
         try:
             folder = JobFolder.create(self._folder, id, name)
@@ -115,21 +123,17 @@ class Jobs:
             raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
         try:
             request, settings = request_of(folder, options, self._place)
-            check_budget(request, self._offered(settings))
+            check_budget(request, self._offered(settings).settings)
         except BaseException:
             folder.remove()
             raise
-        return FileJob(folder, Record(folder.path.name, name, options, WAITING, time.time()))
+        return FileJob(folder, JobRecord(id, name, options, WAITING, time.time(), file_hmac=file_hmac))
 
-    def start(self, job: FileJob) -> None:
-        """Put a job into the queue.
-
-        Raises:
-            Problem: 507, because it cannot be saved, perhaps because the disk is full.
-        """
+    def start(self, job: FileJob, *, accepted: bool = False) -> None:
+        """Put a job into the queue. Raises Problem 507 if it cannot be saved, perhaps because the disk is full."""
         before = job.record
         try:
-            job.change(WAITING, ended=None, problem=None)
+            job.change(WAITING, ended=None, problem=None, accepted=accepted or before.accepted)
         except BadTable:  # its words name a path of this server
             job.record = before
             raise Problem(507, "not-saved", "the server cannot save the job. Try again later.") from None
@@ -160,13 +164,13 @@ class Jobs:
         return job
 
     def resume(self, name: str) -> FileJob:
-        """Continue a job that was cancelled or has failed."""
+        """Continue a job that was cancelled, has failed or asks: then, it may be weaker than expected."""
         with self._changed:
             job = self.find(name)
-            if job.record.status not in (CANCELLED, FAILED):
-                words = f"only a cancelled or failed job can resume; this one is {job.record.status}."
+            if job.record.status not in (ASKING, CANCELLED, FAILED):
+                words = f"only an asking, cancelled or failed job can resume; this one is {job.record.status}."
                 raise Problem(409, "not-resumable", words)
-            self.start(job)
+            self.start(job, accepted=job.record.status == ASKING)
         return job
 
     def delete(self, name: str) -> None:
@@ -192,10 +196,6 @@ class Jobs:
             with suppress(DpbartError):  # a full disk must not cut the download; until a restart, memory knows it
                 job.change(DONE, downloaded=time.time())
 
-    def as_json(self, job: FileJob) -> dict[str, Any]:
-        """What a client hears about a job."""
-        return job_json(job, self.limits)
-
     @contextmanager
     def lent(self, name: str) -> Iterator[JobFolder]:
         """A folder for an uploaded file that does not become a job. It goes in the end.
@@ -218,16 +218,19 @@ class Jobs:
                 job = self._queue.popleft()
                 job.record = replace(job.record, status=RUNNING)
             try:
-                self._run_job(job)
+                with hidden_progress():
+                    self._run_job(job)
             except DpbartError as error:  # where it stands cannot be saved, perhaps because the disk is full
                 logger.error("A job cannot be saved: %s", one_line(str(error)))
 
     def _run_job(self, job: FileJob) -> None:
         try:
             if not job.folder.finished:
-                job.rewrite(self._batcher, self._place, self._offered, self.limits)
-            job.folder.remove_input()
+                job.rewrite(self._batcher, self._place, self._offered, self._limits)
+            job.folder.source.unlink(missing_ok=True)  # the originals
             job.change(DONE, ended=time.time())
+        except Asking:
+            pass  # until it is resumed or deleted
         except Stopped:
             if job.record.id not in self._left:
                 job.change(CANCELLED, ended=time.time())
@@ -244,7 +247,7 @@ class Jobs:
                     sweep()
                 except Exception as error:  # perhaps a full disk; the thread must go on
                     logger.error("Old files cannot be deleted (%s).", type(error).__name__)
-            time.sleep(self.limits.sweep_seconds)
+            time.sleep(self._limits.sweep_seconds)
 
     def _sweep(self) -> None:
         now = time.time()
@@ -252,7 +255,7 @@ class Jobs:
             with self._changed:  # until it is not there any more: otherwise somebody could resume it in between
                 if job.record.ended is not None and job.record.ended > now:  # the clock was set back
                     job.change(job.record.status, ended=now)
-                expires = job.expires(self.limits)
+                expires = job.expires(self._limits)
                 is_old = expires is not None and expires < now
                 if is_old:
                     self._jobs.pop(job.record.id, None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+import signal
 import ssl
 import stat
 from collections.abc import Callable
@@ -12,15 +12,14 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from dpbart.errors import BadParameter
 from dpbart.files import reason
-from dpbart.rewrite.durable.stopping import Stopped
+from dpbart.rewrite.durable.unfinished import Stopped
 from dpbart.web.app import make_app
-from dpbart.web.connections import connection_of
-from dpbart.web.guard import Access, Guard, is_loopback
-from dpbart.web.limits import Limits
-from dpbart.web.place import Place
+from dpbart.web.guard import Access, Limits, is_loopback, logger
+from dpbart.web.job import Place
 from dpbart.web.service import Service
 
 _LEAST_TOKEN = 16  # characters
@@ -29,30 +28,21 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Listen:
-    """Where and how to listen.
+    """Where and how to listen."""
 
-    Attributes:
-        host: an address of this machine.
-        port: 0 for any free one.
-        token_file: a file with the token; without one, a token is made if anybody but this machine can ask.
-        certificate: of TLS, in PEM, with its private key in `key`.
-        names: host names under which clients know this server.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token_file: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    names: tuple[str, ...] = ()
+    host: str = "127.0.0.1"  # an address of this machine
+    port: int = 8000  # 0 for any free one
+    token_file: Path | None = None  # without one, a token is made if anybody but this machine can ask
+    certificate: Path | None = None  # of TLS, in PEM
+    key: Path | None = None  # its private key
+    names: tuple[str, ...] = ()  # of hosts under which clients know this server
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise BadParameter(f"port must be from 0 to 65535, got {self.port}.")
         if not all((self.host, *self.names)):
-            raise BadParameter(
-                "a host must be an address or a name, got an empty one. Leave out --host or --allow-host."
-            )
+            words = "a host must be an address or a name, got an empty one. Leave out --host or --allow-host."
+            raise BadParameter(words)
         if (self.certificate is None) != (self.key is None):
             raise BadParameter("TLS needs a certificate and its key. Pass --tls-cert FILE with --tls-key FILE.")
         for file in (self.certificate, self.key):
@@ -72,42 +62,41 @@ class Listen:
             tell("It is shown only once. Clients send it as 'Authorization: Bearer TOKEN'.")
         if self.certificate is None and not is_loopback(self.host):
             tell("Warning: without --tls-cert and --tls-key, texts and token cross the network as they are.")
-        return Access(
-            frozenset(name.lower() for name in (*self.names, self.host)),
-            token,
-            addresses=not is_loopback(self.host),
-        )
+        names = frozenset(name.lower() for name in (*self.names, self.host))
+        return Access(names, token, addresses=not is_loopback(self.host))
 
 
 def serve(listen: Listen, place: Place, *, tell: Tell) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until SIGINT. uvicorn stops at it even if the shell started the process with SIGINT ignored, as for `&`."""
     with _bound(listen) as bound:
         access = listen.access(tell)
         service = Service(place, Limits())
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            _Server(configured(make_app(service, access), listen, service.limits), tell).run([bound])
+            _Server(configured(make_app(service, access), listen, service.limits), tell, service.drain).run([bound])
         except KeyboardInterrupt:
             raise Stopped("Stopped. The next server with the same --state continues unfinished jobs.") from None
         finally:
             service.close()
 
 
-def configured(app: Guard, listen: Listen, limits: Limits) -> uvicorn.Config:
-    """How to listen, for uvicorn."""
+def configured(app: ASGIApp, listen: Listen, limits: Limits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=listen.host,
         port=listen.port,
-        ssl_certfile=None if listen.certificate is None else os.fspath(listen.certificate),
-        ssl_keyfile=None if listen.key is None else os.fspath(listen.key),
+        ssl_certfile=listen.certificate,
+        ssl_keyfile=listen.key,
         access_log=False,
+        log_config=None,
         log_level="error",
         server_header=False,
         proxy_headers=False,
-        http=connection_of(limits),
+        http="h11",
         ws="none",
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=10,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=limits.idle_seconds,
+        timeout_graceful_shutdown=limits.drain_seconds,
         h11_max_incomplete_event_size=64 << 10,
     )
 
@@ -137,11 +126,11 @@ def _check_certificate(certificate: Path, key: Path) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells where it listens as soon as it does."""
+    """Tells where it listens as soon as it does. When it is told to stop, it answers the requests in progress first."""
 
-    def __init__(self, config: uvicorn.Config, tell: Tell) -> None:
+    def __init__(self, config: uvicorn.Config, tell: Tell, drain: Callable[[], None]) -> None:
         super().__init__(config)
-        self._tell = tell
+        self._tell, self._drain = tell, drain
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
@@ -150,6 +139,12 @@ class _Server(uvicorn.Server):
             scheme = "https" if self.config.is_ssl else "http"
             self._tell(f"dpbart listens on {scheme}://{f'[{host}]' if ':' in host else host}:{port}/")
             self._tell("Open this address in a browser. Press Ctrl-C to stop.")
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        self._drain()
+        if self.server_state.tasks:
+            logger.info("stopping; requests in progress: %d", len(self.server_state.tasks))
+        await super().shutdown(sockets)
 
 
 def _read_token(file: Path) -> str:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbart.errors import BadParameter
-from dpbart.evaluate.experiment.best import best_on_validation
-from dpbart.evaluate.experiment.report import system_of, with_short_names
-from dpbart.evaluate.experiment.results import Result
+from dpbart.errors import BadParameter, require_extra
+from dpbart.evaluate.experiment.results import Result, best_on_validation, system_of, with_short_names
 from dpbart.files import whole_or_nothing
 
 if TYPE_CHECKING:
@@ -46,11 +44,7 @@ class Panel:
 
 
 def panels(results: Sequence[Result], classifier: str | None = None) -> list[Panel]:
-    """The panels for one classifier: the named one, or the first.
-
-    Raises:
-        BadParameter: If there is no such classifier, or it has no result on rewritten texts.
-    """
+    """The panels for one classifier: the named one, or the first."""
     results = [*results, *best_on_validation(results)]
     names = list(dict.fromkeys(each.classifier for each in results))
     chosen = names[0] if classifier is None and names else classifier
@@ -76,13 +70,11 @@ def _panel(results: list[Result]) -> Panel:
     lines = []
     for name in names:
         ended = (r for r in done if system_of(r) == name or (r.epsilon == math.inf and system_of(r) == _model_of(name)))
-        lines.append(
-            _line(name, [(min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in ended])
-        )
+        points = [(min(r.epsilon or 0.0, end), r.f1_mean or 0.0, r.f1_deviation or 0.0) for r in ended]
+        lines.append(_line(name, points))
     original = next((each.f1_mean for each in results if each.setting == "original"), None)
     alone = {each.epsilon: each.label_only_f1 or 0.0 for each in shown if each.epsilon is not None}
-    points = [(min(epsilon, end), f1) for epsilon, f1 in alone.items()]
-    control = _line("label alone, no text", [(x, f1, 0.0) for x, f1 in points])
+    control = _line("label alone, no text", [(min(epsilon, end), f1, 0.0) for epsilon, f1 in alone.items()])
     return Panel(results[0].data, tuple(ticks), tuple(lines), control, original, results[0].majority_f1)
 
 
@@ -96,12 +88,8 @@ def _line(name: str, points: list[tuple[float, float, float]]) -> Line:
 
 
 def draw(found: Sequence[Panel], file: Path) -> None:
-    """Draw the figure, in the format of the file's extension.
-
-    Raises:
-        BadParameter: If the extension is unknown.
-        BadTable: If the file cannot be written.
-    """
+    """Draw the figure, in the format of the file's extension."""
+    require_extra("evaluate", "figures need", "matplotlib")
     import matplotlib
 
     matplotlib.use("Agg")  # a file, not a window
@@ -136,31 +124,23 @@ def draw(found: Sequence[Panel], file: Path) -> None:
 
 
 def _draw_panel(axis: Axes, panel: Panel, order: list[str]) -> None:
+    """The line of each system, with a band of one standard deviation, and the scores to compare them with."""
     for line in panel.lines:
-        _draw_line(axis, line, place=order.index(_model_of(line.name)))
-    _draw_controls(axis, panel)
+        model = _model_of(line.name)
+        place, dashes = order.index(model), "-" if line.name == model else "--"
+        colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+        low = [mean - spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
+        top = [mean + spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
+        axis.fill_between(line.x, low, top, color=colour, alpha=0.18, linewidth=0)
+        axis.plot(line.x, line.mean, marker + dashes, color=colour, label=line.name, markersize=4.5, linewidth=1.5)
+    axis.plot(panel.alone.x, panel.alone.mean, ":", color="#777777", linewidth=1.5, label=panel.alone.name)
+    if panel.original is not None:
+        axis.axhline(panel.original, color="#222222", linewidth=0.9, linestyle="-.", label="original texts")
+    if panel.majority is not None:
+        axis.axhline(panel.majority, color="#999999", linewidth=0.9, linestyle="-", label="most frequent label")
     axis.set(xscale="log", ylim=(0, 1.04), title=panel.data, xlabel="epsilon of one text")
     axis.set_xticks([x for x, _ in panel.ticks], [text for _, text in panel.ticks], rotation=45)
     axis.minorticks_off()
     axis.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_line(axis: Axes, line: Line, *, place: int) -> None:
-    """The line of a system, and a band of one standard deviation."""
-    colour, dashes = COLOURS[place % len(COLOURS)], "-" if line.name == _model_of(line.name) else "--"
-    low = [mean - spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
-    top = [mean + spread for mean, spread in zip(line.mean, line.deviation, strict=True)]
-    axis.fill_between(line.x, low, top, color=colour, alpha=0.18, linewidth=0)
-    marker = MARKERS[place % len(MARKERS)]
-    axis.plot(line.x, line.mean, dashes, color=colour, label=line.name, marker=marker, markersize=4.5, linewidth=1.5)
-
-
-def _draw_controls(axis: Axes, panel: Panel) -> None:
-    """The scores to compare the lines with."""
-    axis.plot(panel.alone.x, panel.alone.mean, ":", color="#777777", linewidth=1.5, label=panel.alone.name)
-    if panel.original is not None:
-        axis.axhline(panel.original, color="#222222", linewidth=0.9, linestyle="-.", label="original texts")
-    if panel.majority is not None:
-        axis.axhline(panel.majority, color="#999999", linewidth=0.9, linestyle="-", label="most frequent label")

@@ -1,119 +1,138 @@
-"""The family of code models: a text becomes one string of bits, its gist and then its wording.
+"""The family of code models: a text becomes one code, places in a book of public sentences or wording.
 
-Nothing here imports torch before a model is loaded.
+Torch is imported when a model is loaded, and not before. The files that compute with it are reader.py, writer.py,
+fitting.py, foreign.py and model.py. Only a model with a foreign sentence encoder uses transformers.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpbart.card.record import ModelLine
 from dpbart.channels.code import CodeChannel, CodeTable, make_channel
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.code.settings import CodeSettings
-from dpbart.privacy.card.card import ModelLine
+from dpbart.models.bundle import Bundle
+from dpbart.models.code.book import BookUse, Line, read_book
+from dpbart.models.code.settings import MODEL_TYPE, CodeSettings
+from dpbart.models.hub import read_config
 from dpbart.privacy.mechanisms import NonPrivate, Response
-from dpbart.privacy.shuffling.steps import Steps
+from dpbart.privacy.shuffling.amplification import Steps
 
 if TYPE_CHECKING:
-    from dpbart.models.bundle import Bundle
     from dpbart.models.code.model import CodeModel
     from dpbart.privacy.sampling import Entropy
 
 
 @dataclass(frozen=True)
 class CodeFamily:
-    """Sentence encoder, tree of gists, and writer."""
+    """A sentence encoder, a book and, for larger budgets, a writer."""
 
-    name: str = "dpbart-code"
-    variants: Mapping[str, str] = field(
-        default_factory=lambda: {"code": "small budgets: a text becomes one short code, which is then written out"}
-    )
+    name: str = MODEL_TYPE
     mechanisms: tuple[str, ...] = (Response.name, NonPrivate.name)
     network: str = "dpbart.models.code.model"
 
     def channel(
-        self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int
+        self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int, use: BookUse
     ) -> CodeChannel:
-        """Codes of the size that the model's table has for this budget."""
+        """Codes of the size that the model's table gives for this budget and for so many sentences."""
         if not 1 <= length <= bundle.longest:
             raise BadParameter(f"length must be from 1 to {bundle.longest} for '{bundle.name}', got {length}.")
-        return make_channel(self.table(bundle), mechanism, epsilon=epsilon)
+        sentences = self.sentences(bundle, use)
+        return make_channel(
+            self.table(bundle), mechanism, epsilon=epsilon, sentences=sentences, book_only=use.only, model=bundle.name
+        )
 
     def table(self, bundle: Bundle) -> CodeTable:
-        """Which size a code has at each budget."""
+        """The size of a code at each budget."""
         try:
             code = self._code(bundle)
-            rows = tuple((float(epsilon), int(bits), int(gist)) for epsilon, bits, gist in code["table"])
-            return CodeTable(rows, int(code["book_bits"]))
+            rows = tuple(
+                (float(epsilon), int(bits), int(places), int(near)) for epsilon, bits, places, near in code["table"]
+            )
+            return CodeTable(rows, None if code["worded_from"] is None else int(code["worded_from"]))
         except (KeyError, TypeError, ValueError) as error:
             raise NotPrepared(f"'{bundle.name}' has no table of code sizes that can be read.") from error
 
-    def options(self, bundle: Bundle) -> Steps:
-        """2 to the power of the bits that a code has at each budget."""
-        return [(epsilon, 1 << bits) for epsilon, bits, _ in self.table(bundle).rows]
+    def sentences(self, bundle: Bundle, use: BookUse) -> int:
+        """How many sentences of the book may come out."""
+        return len(use.chosen(read_book(bundle.folder), model=bundle.name))
+
+    def book(self, bundle: Bundle) -> tuple[Line, ...]:
+        """All lines, by area and topic."""
+        return read_book(bundle.folder)
+
+    def options(self, bundle: Bundle, use: BookUse) -> Steps:
+        """2^bits codes at each budget."""
+        table, sentences = self.table(bundle), self.sentences(bundle, use)
+        sizes = [(row[0], table.size(row[0], sentences=sentences, book_only=use.only)) for row in table.rows]
+        return [(epsilon, 1 << size.bits) for epsilon, size in sizes]
 
     def summary(self, bundle: Bundle) -> str:
-        """Its codes, and for which budgets."""
-        rows = self.table(bundle).rows
-        return f"codes of {rows[0][1]} to {rows[-1][1]} bits for epsilon {rows[0][0]:g} to {rows[-1][0]:g}"
+        """Its book, and the budgets that it can use."""
+        rows, sentences = self.table(bundle).rows, self.sentences(bundle, BookUse())
+        return f"a book of {sentences:,} sentences, epsilon {rows[0][0]:g} to {rows[-1][0]:g}"
 
     def reads(self, bundle: Bundle, *, length: int) -> int:
-        """Tokens of a text that are read: all windows of the sentence encoder, whatever is written."""
-        sizes = self._config(bundle)["sentence"]
-        return int(sizes["windows"]) * int(sizes["window"])
+        """All windows of the sentence encoder, whatever the output length."""
+        sizes = read_config(bundle.folder).get("reader", {"windows": 4, "window": 64 + 2})
+        return int(sizes["windows"]) * (int(sizes["window"]) - 2)
 
     def writes(self, bundle: Bundle, *, length: int) -> int:
-        """As many tokens as its length."""
+        """At most `length` tokens of wording; sentences of the book are written whole."""
         return length
 
-    def line(self, bundle: Bundle, *, length: int, beams: int | None) -> ModelLine:
-        """What a card says about a model."""
-        settings = self._settings(bundle, beams)
+    def line(self, bundle: Bundle, *, length: int, beams: int | None, use: BookUse) -> ModelLine:
+        """The card's entry about a model."""
+        if beams is not None:
+            raise BadParameter(f"'{bundle.name}' does not search while it writes. Leave out --beams.")
+        sentences = self.sentences(bundle, use)
+        wording = (
+            f", or from codes of {self.table(bundle).worded_from} bits on wording; what does not fit is dropped, "
+            "names, numbers and rare words first"
+        )
         return ModelLine(
             name=bundle.name,
             fingerprint=bundle.fingerprint,
             variant=bundle.facts.variant,
             length=length,
-            decoding=(
-                "a text of the book; or by the code's wording, then greedily; after few bits of wording, the best of "
-                f"{settings.endings} sampled endings (temperature {settings.ending_temperature:g}, "
-                f"top {settings.top_k})"
-            ),
+            decoding="sentences of the book" + ("" if use.only or self.table(bundle).worded_from is None else wording),
             public_data=bundle.facts.corpora,
             files=bundle.files,
             reads=self.reads(bundle, length=length),
             writes=self.writes(bundle, length=length),
             language=bundle.facts.language,
+            sentences=sentences,
+            areas=use.areas,
+            topics=use.topics,
+            book_only=use.only or self.table(bundle).worded_from is None,
         )
 
     def load(
-        self, bundle: Bundle, channel: CodeChannel, *, length: int, beams: int | None, entropy: Entropy
+        self,
+        bundle: Bundle,
+        channel: CodeChannel,
+        *,
+        length: int,
+        beams: int | None,
+        use: BookUse,
+        entropy: Entropy,
     ) -> CodeModel:
-        """Both sides of a model; torch is imported here and not before."""
+        """Load both sides of a model. Torch is imported here and not before. Nothing is drawn while it writes."""
         from dpbart.models.code.model import load_code
 
-        line = self.line(bundle, length=length, beams=beams)
-        settings = self._settings(bundle, beams)
-        model = load_code(bundle.folder, line, channel.size, settings=settings, entropy=entropy)
+        line = self.line(bundle, length=length, beams=beams, use=use)
+        model = load_code(bundle.folder, line, channel.size, use=use, settings=self._settings(bundle))
         bundle.check_unchanged()
         return model
 
-    def _settings(self, bundle: Bundle, beams: int | None) -> CodeSettings:
-        """The model's own settings; `beams` is the number of endings that are tried."""
-        settings = CodeSettings(**self._code(bundle).get("settings", {}))
-        return settings if beams is None else replace(settings, endings=beams)
+    def _settings(self, bundle: Bundle) -> CodeSettings:
+        return CodeSettings(**self._code(bundle).get("settings", {}))
 
     def _code(self, bundle: Bundle) -> dict[str, Any]:
         if bundle.facts.code is None:
             raise NotPrepared(f"'{bundle.name}' is a code model without the facts of its code (dpbart.json).")
         return bundle.facts.code
-
-    def _config(self, bundle: Bundle) -> dict[str, Any]:
-        config: dict[str, Any] = json.loads((bundle.folder / "config.json").read_text(encoding="utf-8"))
-        return config
 
 
 CODE = CodeFamily()

@@ -1,71 +1,214 @@
-"""The book: public texts, each with the vector of its gist. At small budgets a code is a place in it.
+"""The book: public sentences by area and topic, each with a vector. A code names places in it.
 
-The writer wrote every text of the book when the model was made. So at these budgets everything that can ever come out
-is on a public list, and can be read and searched beforehand.
+The sentences stand in a plain file, book.tsv, that anybody can open and search. So wherever a code is a place in the
+book, everything that can come out is on a public list.
+
+The book has an order of its own: its first sentences cover public text best, and so do the first ones of any area. A
+code of few bits chooses among the first sentences only.
+
+No sentence of a book, and no line that a writer learns from, may have an offensive term: random codes are read as
+random texts, so strangers may be shown any of them. The list is broad, because dropping some harmless lines of millions
+costs nothing.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dpbart.models.code.tree import Floats
+from dpbart.errors import BadParameter, NotPrepared
 
+BOOK_FILE = "book.tsv"
+Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 256  # vectors compared with the whole book in one product
-_ONE = 127  # what 1 is stored as
+_ONE = 127  # stored for 1
+_NAMED = 12  # areas or topics that an error names
+
+
+class Line(NamedTuple):
+    """One sentence of a book. Area and topic may be empty."""
+
+    area: str
+    topic: str
+    sentence: str
+
+
+class BookUse(NamedTuple):
+    """Which sentences of a book may come out. Public, and chosen by the operator; never computed from the texts.
+
+    Attributes:
+        areas: sentences of these areas; together with `topics`, of either. The whole book if both are empty.
+        topics: sentences of these topics.
+        only: only sentences of the book come out, at every budget.
+    """
+
+    areas: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    only: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether every sentence may come out."""
+        return not self.areas and not self.topics
+
+    def chosen(self, lines: Sequence[Line], *, model: str) -> list[int]:
+        """The numbers of the lines that may come out.
+
+        Raises:
+            BadParameter: The book has no such area or topic.
+        """
+        for kind, names, known in (
+            ("area", self.areas, dict.fromkeys(line.area for line in lines)),
+            ("topic", self.topics, dict.fromkeys(line.topic for line in lines)),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                some = ", ".join([each for each in known if each][:_NAMED])
+                more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
+                raise BadParameter(
+                    f"'{model}' has no {kind} {unknown[0]!r}. It has: {some or 'none'}{more}. "
+                    f"See all with: dpbart models show {model} {'--areas' if kind == 'area' else '--book'}"
+                )
+        return [
+            number
+            for number, line in enumerate(lines)
+            if self.whole or line.area in self.areas or line.topic in self.topics
+        ]
+
+
+@lru_cache(maxsize=4)
+def read_book(folder: Path) -> tuple[Line, ...]:
+    """The lines of a model's book.
+
+    Raises:
+        NotPrepared: It is missing, or is not three columns with different sentences.
+    """
+    file = folder / BOOK_FILE
+    try:
+        rows = [row.split("\t") for row in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotPrepared(f"the book of '{folder.name}' ({BOOK_FILE}) cannot be read. Make the model again.") from error
+    if not rows or any(len(row) != 3 or not row[2] for row in rows) or len({row[2] for row in rows}) < len(rows):
+        raise NotPrepared(
+            f"the book of '{folder.name}' ({BOOK_FILE}) must have lines of area, topic and sentence, separated by "
+            "tabs, each sentence once. Make the model again."
+        )
+    return tuple(Line(*row) for row in rows)
+
+
+def write_book(lines: Iterable[Line]) -> str:
+    """The content of a book file."""
+    return "".join("\t".join(line) + "\n" for line in lines)
 
 
 @dataclass(frozen=True)
 class Book:
-    """2^bits texts.
+    """Sentences in the book's own order, with unit vectors.
 
     Attributes:
-        tokens: (all tokens,), one text after the other.
-        ends: (texts,), where each text ends.
-        coarse: (texts, width), unit vectors in whole numbers from -127 to 127.
+        lines: in that order.
+        coarse: (lines, width), unit vectors in whole numbers from -127 to 127.
     """
 
-    tokens: npt.NDArray[np.int16]
-    ends: npt.NDArray[np.int32]
+    lines: tuple[Line, ...]
     coarse: npt.NDArray[np.int8]
 
     def __post_init__(self) -> None:
-        texts = len(self.ends)
-        if texts == 0 or texts & (texts - 1) or len(self.coarse) != texts or len(self.tokens) != self.ends[-1]:
-            raise ValueError(f"a book must have as many texts as a power of two, got {texts}, with a vector each.")
+        if not self.lines or len(self.coarse) != len(self.lines):
+            raise ValueError(f"a book must have sentences with a vector each, got {len(self.lines)} sentences.")
+        if len({line.sentence for line in self.lines}) < len(self.lines):
+            raise ValueError("a book must have each sentence once.")
 
     @classmethod
-    def of(cls, rows: list[list[int]], vectors: Floats) -> Book:
-        """A book of texts as ids, with their unit vectors, (texts, width)."""
-        ends = np.cumsum([len(row) for row in rows]).astype(np.int32)
-        tokens = np.array([token for row in rows for token in row], np.int16)
-        return cls(tokens, ends, np.rint(vectors * _ONE).astype(np.int8))
+    def of(cls, lines: Sequence[Line], vectors: Floats) -> Book:
+        """A book of lines with their unit vectors, (lines, width)."""
+        return cls(tuple(lines), to_coarse(vectors))
 
-    @property
-    def bits(self) -> int:
-        return len(self.ends).bit_length() - 1
+    def part(self, use: BookUse, *, model: str) -> Book:
+        """The sentences that may come out, in the same order."""
+        if use.whole:
+            return self
+        chosen = use.chosen(self.lines, model=model)
+        return Book(tuple(self.lines[number] for number in chosen), self.coarse[chosen])
 
-    def row(self, place: int) -> list[int]:
-        """The ids of one text."""
-        begin = int(self.ends[place - 1]) if place else 0
-        row: list[int] = self.tokens[begin : int(self.ends[place])].tolist()
-        return row
+    def first(self, count: int) -> Book:
+        """The first sentences, which cover public text best."""
+        return self if count == len(self.lines) else Book(self.lines[:count], self.coarse[:count])
 
     def nearest(self, vectors: Floats, count: int) -> Places:
-        """The places of the `count` texts nearest to each vector, nearest first: (n, count) for vectors (n, width)."""
+        """The places of the `count` sentences nearest to each vector, nearest first: (n, count), vectors (n, width)."""
         found = np.empty((len(vectors), count), np.int64)
         for first in range(0, len(vectors), _ROWS_AT_ONCE):
-            far = -(vectors[first : first + _ROWS_AT_ONCE] @ self._vectors.T)  # (rows, texts)
-            near = np.argpartition(far, count - 1, axis=1)[:, :count]
-            order = np.argsort(np.take_along_axis(far, near, 1), axis=1, kind="stable")
-            found[first : first + len(far)] = np.take_along_axis(near, order, 1)
+            rows = vectors[first : first + _ROWS_AT_ONCE]
+            found[first : first + len(rows)] = nearest_of(rows @ self.vectors.T, count)
         return found
 
     @cached_property
-    def _vectors(self) -> Floats:
-        return self.coarse.astype(np.float32) / np.float32(_ONE)
+    def vectors(self) -> Floats:
+        """Unit vectors, (lines, width)."""
+        vectors: Floats = self.coarse.astype(np.float32) / np.float32(_ONE)
+        return vectors
+
+
+def to_coarse(vectors: Floats) -> npt.NDArray[np.int8]:
+    """Unit vectors as a book stores them."""
+    return np.rint(vectors * _ONE).astype(np.int8)
+
+
+def nearest_of(near: Floats, count: int) -> Places:
+    """The places of the `count` largest of each row, the largest first: (rows, count)."""
+    if count == 1:
+        first: Places = np.argmax(near, axis=1)[:, None]
+        return first
+    places = np.argpartition(-near, count - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(near, places, 1), axis=1, kind="stable")
+    found: Places = np.take_along_axis(places, order, 1)
+    return found
+
+
+_MASKED = re.compile(r"f\*+k|f\*ck|sh\*t")
+_WORD = re.compile(r"[a-z*-]+")
+_STEM_LETTERS = range(3, 12)
+_PART_LETTERS = (4, 5, 6)
+
+
+def is_offensive(text: str) -> bool:
+    """Whether a line has an offensive term."""
+    return any(_is_offensive_word(word) for word in _WORD.findall(text.lower()))
+
+
+@lru_cache(maxsize=1 << 20)
+def _is_offensive_word(word: str) -> bool:
+    if _MASKED.search(word):
+        return True
+    terms = _offensive_terms()
+    for part in (each for each in re.split(r"[^a-z]", word) if each):
+        if _hash(part) in terms["word"] or any(_hash(part[:end]) in terms["stem"] for end in _STEM_LETTERS):
+            return True
+        starts = ((at, size) for size in _PART_LETTERS for at in range(len(part) - size + 1))
+        if any(_hash(part[at : at + size]) in terms["part"] for at, size in starts):
+            return True
+    return any(_hash(f"{first}-{second}") in terms["word"] for first, second in pairwise(word.split("-")))
+
+
+@lru_cache
+def _offensive_terms() -> dict[str, frozenset[str]]:
+    """Hashes of words, stems and parts of words."""
+    lines = Path(__file__).with_name("offensive.txt").read_text(encoding="utf-8").splitlines()
+    terms = [line.split() for line in lines if not line.startswith("#")]
+    return {kind: frozenset(each for name, each in terms if name == kind) for kind in ("word", "stem", "part")}
+
+
+def _hash(word: str) -> str:
+    return blake2b(word.encode(), digest_size=4).hexdigest()

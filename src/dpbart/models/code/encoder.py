@@ -1,126 +1,128 @@
-"""Texts to codes: gist, then wording. This side may look at the texts.
+"""Texts to codes: places in the book, or wording. This side may look at the texts.
 
-Every text takes the same path: the same windows, the same candidate sentences, the same number of steps, however long
-it is.
+Texts of every length take the same path: as many windows, candidates and steps, whichever form their code takes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from tokenizers import Tokenizer
 
-from dpbart.models.code.book import Book, Places
-from dpbart.models.code.sentence import SentenceEncoder, to_one_window, to_windows
-from dpbart.models.code.steps import Gists, Steps
-from dpbart.models.code.wording import TextCoder, to_edges, to_frequencies
-from dpbart.models.code.writer import END
-from dpbart.models.code.writing import Rows, Writing
+from dpbart.channels.code import CodeSize
+from dpbart.models.code.book import Book, Floats, Places, nearest_of
+from dpbart.models.code.fitting import CANDIDATES, UNEVEN, Fitter
+from dpbart.models.code.reader import DocumentReader, Documents, unit
+from dpbart.models.code.settings import CodeSettings
+from dpbart.models.code.writer import Penmanship
 
-Floats = npt.NDArray[np.float32]
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
-FEWEST = 4  # tokens of a sentence that can stand for a text
+CONSIDERED = 256  # sentences of the book compared with a document, by its whole and by each of its windows
 
 
 @dataclass(frozen=True)
 class CodeEncoder:
-    """The sending side of one model."""
+    """The sending side of one model.
 
-    tokenizer: Tokenizer
+    Attributes:
+        reader: its sentence encoder.
+        book: the sentences that may come out, as many as its codes can name.
+        size: the public size of its codes.
+        settings: its public settings.
+        fitter: shortens texts for wording; None if no code is wording.
+        pen: spells them.
+    """
+
+    reader: DocumentReader
     book: Book
-    writing: Writing
-
-    @property
-    def steps(self) -> Steps:
-        return self.writing.steps
-
-    @property
-    def sentence(self) -> SentenceEncoder:
-        return self.writing.sentence
+    size: CodeSize
+    settings: CodeSettings
+    fitter: Fitter | None = None
+    pen: Penmanship | None = None
 
     def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
-        """The nearest texts of the book; or one code: the gist, then as much wording as fits into the other bits."""
-        rows, size, batch = self.tokens(texts), self.steps.size, self.steps.settings.batch
-        vectors = self.vectors(rows)  # (texts, vector)
-        if not size.wording_bits:
-            return self.book.nearest(vectors, size.near)  # (texts, near)
-        gists = self.steps.tree.nearest(vectors, size.gist_bits)  # (texts,)
-        worded = self._typical_sentences(texts, rows, vectors)
-        codes: list[int] = []
-        for first in range(0, len(rows), batch):
-            part = slice(first, first + batch)
-            wordings = self._wording(worded[part], gists[part])
-            strings = [
-                int(gist) << self.steps.wording_bits | each for gist, each in zip(gists[part], wordings, strict=True)
-            ]
-            named = self.steps.may_name_a_text
-            codes += self._or_of_the_book(strings, wordings, gists[part], vectors[part]) if named else strings
+        """The values that mean the same for each text: at each place the nearest sentences, or one string of bits."""
+        several = self.size.places > 1
+        closely = self.settings.closely_for_several if several else self.settings.closely
+        documents = self.reader.documents(texts, closely=closely)
+        places = self._several(documents) if several else self.book.nearest(documents.whole, self.size.near)
+        if self.fitter is None or self.pen is None:
+            return places
+        worded, near = self._worded(texts, documents.whole, self.fitter)
+        wordings = self.pen.code(self.fitter.tokens(worded))
+        by_book = np.sum(self._said(places) * documents.whole, axis=1)
+        codes = [
+            wording if better else self._named(row)
+            for wording, better, row in zip(wordings, near > by_book + self.settings.margin, places, strict=True)
+        ]
         return [(code,) for code in codes]
 
-    def tokens(self, texts: Sequence[str]) -> Rows:
-        """Ids without begin and end. A lone surrogate has no UTF-8 form and is replaced."""
-        clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [encoding.ids[1:-1] for encoding in self.tokenizer.encode_batch_fast(clean)]
+    def _named(self, places: npt.NDArray[np.int64]) -> int:
+        """The string of bits that names places in the book: a 1, then the places. The last bits may be unused."""
+        code, size = 1, self.size
+        for place in places:
+            code = code << size.place_bits | int(place)
+        return code << size.bits - 1 - size.places * size.place_bits
 
-    def vectors(self, rows: Sequence[Sequence[int]]) -> Floats:
-        """Unit vectors of whole documents, (rows, vector); an empty one has zeros."""
-        found, batch = [], self.steps.settings.batch
-        for first in range(0, len(rows), batch):
-            ids = to_windows(rows[first : first + batch], self.sentence.sizes)
-            with torch.inference_mode():
-                found.append(self.sentence(torch.from_numpy(ids)).numpy())
-        return np.concatenate(found) if found else np.zeros((0, self.steps.tree.width), np.float32)
+    def _said(self, places: Places) -> Floats:
+        """The vector of what each row of places says, (texts, vector); the near ones of a place are the same point."""
+        with_silence = np.concatenate([self.book.vectors, np.zeros((self.size.silent, self.reader.width), np.float32)])
+        return unit(with_silence[places[:, :: self.size.near]].sum(1))
 
-    def _typical_sentences(self, texts: Sequence[str], rows: Rows, vectors: Floats) -> Rows:
-        """The tokens to put into words: the text's own; of a long text, those of the sentence nearest to the whole."""
-        most, settings = self.steps.settings.sentences, self.steps.settings
-        typical: Rows = []
-        for text, row, vector in zip(texts, rows, vectors, strict=True):
-            candidates = [each for each in self.tokens(split_sentences(text)[:most]) if len(each) >= FEWEST]
-            near = self._window_vectors(candidates, count=most) @ vector  # (most,): always as many
-            best = candidates[int(np.argmax(near[: len(candidates)]))] if candidates else row
-            chosen = best if len(row) > settings.whole else row
-            typical.append(chosen[: self.steps.length] if len(chosen) >= self.steps.length else [*chosen, END])
-        return typical
+    def _several(self, documents: Documents) -> Places:
+        """Several sentences for each document, in its order: (texts, places x near)."""
+        rows = [self._sentences_of(*each) for each in zip(documents.whole, documents.windows, strict=True)]
+        return np.array(rows, np.int64).reshape(len(rows), self.size.places * self.size.near)
 
-    def _window_vectors(self, rows: Rows, *, count: int) -> Floats:
-        """Unit vectors of at most `count` short texts, one window each, filled up with zeros: (count, vector)."""
-        ids = to_one_window(rows, self.sentence.sizes, count=count)
-        with torch.inference_mode():
-            vectors: Floats = self.sentence.read_windows(torch.from_numpy(ids)).numpy()
-        return vectors
+    def _sentences_of(self, whole: Floats, windows: Floats) -> list[int]:
+        """Greedily the sentences that together are nearest to a document and to each of its windows.
 
-    def _wording(self, rows: Rows, gists: Gists) -> list[int]:
-        """The wording bits of one batch, by arithmetic coding under the writer's own probabilities."""
-        coders, rank = [TextCoder() for _ in rows], self.steps.writer.rank
-        batch = self.steps.begin(gists)
-        for place in range(self.steps.length):
-            edges = to_edges(to_frequencies(batch.probabilities().numpy()))  # (batch, vocabulary + 1)
-            for number, row in enumerate(rows):
-                if place < len(row):
-                    coders[number].push(edges[number], int(rank[row[place]]))
-                    batch.ids[number] = row[place]
-        return [coder.code(self.steps.wording_bits) for coder in coders]
+        Args:
+            whole: (vector,).
+            windows: (closely, vector), in the order of the document.
+        """
+        sought = np.concatenate([whole[None], windows])  # (1 + closely, vector)
+        near = sought @ self.book.vectors.T  # (1 + closely, sentences)
+        count = min(CONSIDERED, near.shape[1])
+        considered = np.unique(nearest_of(near, count))
+        vectors, match = self.book.vectors[considered], near[:, considered]
+        there = windows.any(1)
+        chosen: list[int] = []
+        said, covered, value = np.zeros_like(whole), np.zeros(len(windows), np.float32), 0.0
+        for _ in range(self.size.places):
+            sums = said + vectors  # (considered, vector)
+            with_whole = (sums @ whole) / np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+            best = np.maximum(covered[:, None], match[1:])[there].sum(0) / max(int(there.sum()), 1)
+            values = with_whole + self.settings.points * best
+            values[chosen] = -np.inf
+            pick = int(np.argmax(values))
+            enough = len(chosen) > int(there.sum())  # one more than the windows that were read
+            if chosen and (enough or values[pick] < value + self.settings.silence):
+                continue  # this place stays silent
+            chosen.append(pick)
+            said, covered, value = sums[pick], np.maximum(covered, match[1:, pick]), float(values[pick])
+        chosen.sort(key=lambda pick: int(np.argmax(match[1:, pick])))
+        return self._sets([int(considered[pick]) for pick in chosen])
 
-    def _or_of_the_book(self, strings: list[int], wordings: list[int], gists: Gists, vectors: Floats) -> list[int]:
-        """The codes of one batch, but the nearest text of the book where it is nearer than what will be read."""
-        places = self.book.nearest(vectors, 1)[:, 0]
-        rows, _ = self.writing.read(wordings, gists, until_ended=False)  # the wordings are still private
-        by_wording = self.writing.nearness(rows, vectors)
-        by_book = self.writing.nearness([self.book.row(int(place)) for place in places], vectors)
-        nearer = by_book > by_wording + self.steps.settings.margin
-        return [
-            self.steps.of_the_book(int(place)) if other else string
-            for string, place, other in zip(strings, places, nearer, strict=True)
+    def _sets(self, places: list[int]) -> list[int]:
+        """Each chosen sentence with its nearest, then silence: places x near values."""
+        size, sentences = self.size, len(self.book.lines)
+        silent = list(range(sentences, sentences + size.silent))
+        nearest = nearest_of(self.book.vectors[places] @ self.book.vectors.T, size.near).tolist()
+        sets = [
+            [place, *(each for each in near if each != place)][: size.near]
+            for place, near in zip(places, nearest, strict=True)
         ]
+        sets += [silent] * (size.places - len(sets))
+        return [value for values in sets for value in values]
 
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, without blank ones."""
-    return [part for part in _SENTENCE_END.split(text) if part.strip()]
+    def _worded(self, texts: Sequence[str], wholes: Floats, fitter: Fitter) -> tuple[list[str], Floats]:
+        """The shortened form of each text that is nearest to it, and how near it is, less for its gaps."""
+        forms = fitter.fit([fitter.reader.typical(text) for text in texts])
+        vectors = self.reader.sentences([form.text for each in forms for form in each])  # (texts x candidates, vector)
+        near = np.einsum("tcv,tv->tc", vectors.reshape(len(texts), CANDIDATES, -1), wholes)
+        near -= UNEVEN * np.array([[form.gaps for form in each] for each in forms], np.float32)
+        near = np.where([[bool(form.text) for form in each] for each in forms], near, -1.0)
+        best = near.argmax(1)
+        return [each[place].text for each, place in zip(forms, best, strict=True)], near[np.arange(len(texts)), best]

@@ -1,4 +1,7 @@
-"""A code model: both sides, and how it is loaded."""
+"""A code model: the receiving side, both sides joined, and its files.
+
+The receiving side sees whole numbers and public parts, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,36 +12,69 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
+from dpbart.card.record import ModelLine
 from dpbart.channels.code import Codes, CodeSize
 from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
-from dpbart.models.code import CODE
-from dpbart.models.code.book import Book, Places
-from dpbart.models.code.decoder import CodeDecoder
+from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Places, read_book, write_book
 from dpbart.models.code.encoder import CodeEncoder
-from dpbart.models.code.sentence import SentenceEncoder, SentenceSizes
-from dpbart.models.code.settings import CodeSettings
-from dpbart.models.code.steps import Steps
-from dpbart.models.code.tree import GistTree
-from dpbart.models.code.writer import Writer, WriterSizes
-from dpbart.models.code.writing import Writing
-from dpbart.models.config import read_config
+from dpbart.models.code.fitting import Fitter
+from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
+from dpbart.models.code.reader import DocumentReader, Reader, ReaderNetwork, ReaderSizes
+from dpbart.models.code.settings import MODEL_TYPE, CodeSettings
+from dpbart.models.code.writer import Penmanship, Writer, WriterSizes
+from dpbart.models.hub import foreign_errors, read_config
 from dpbart.models.text import reach_of
-from dpbart.privacy.card.card import ModelLine
-from dpbart.privacy.private import Private
-from dpbart.privacy.sampling import Entropy
+from dpbart.privacy.facts import Private
 
+WRITER_TOKENIZER = "writer_tokenizer.json"
+COMMON_FILE = "common.txt"
+_QUANTISED = 1 << 16  # entries: larger tables are stored in whole numbers from -127 to 127, with a scale for each row
+_SCALE = ".scale"
 Sizes = TypeVar("Sizes")
 
 
 @dataclass(frozen=True)
+class CodeDecoder:
+    """The receiving side of one model."""
+
+    book: Book
+    size: CodeSize
+    tokenizer: Tokenizer | None = None  # of the writer
+    pen: Penmanship | None = None
+
+    def decode(self, private: Private[Codes]) -> list[str]:
+        """A text for each code. Every code has one."""
+        size = self.size
+        if self.pen is None or self.tokenizer is None:
+            return [self._from_book(code, size.values) for code in private.values]
+        strings = [code & (1 << size.wording_bits) - 1 for code in private.values]
+        rows = self.pen.read(strings)  # of every code, so that all take the same work
+        worded = [text.strip() for text in self.tokenizer.decode_batch(rows, skip_special_tokens=True)]
+        unused = size.wording_bits - size.places * size.place_bits
+        return [
+            self._from_book(string >> unused, 1 << size.place_bits) if code >> size.wording_bits else text
+            for code, string, text in zip(private.values, strings, worded, strict=True)
+        ]
+
+    def _from_book(self, code: int, values: int) -> str:
+        """The sentences at the places of a code, in order. A place beyond the last sentence is silent."""
+        places = []
+        for _ in range(self.size.places):
+            code, place = divmod(code, values)
+            places.append(place)
+        lines = self.book.lines
+        said = dict.fromkeys(lines[place].sentence for place in reversed(places) if place < len(lines))
+        return " ".join(said)  # a sentence that was drawn twice stands once
+
+
+@dataclass(frozen=True)
 class CodeModel:
-    """Texts to codes, and codes to texts."""
+    """Both sides of one model."""
 
     line: ModelLine
     encoder: CodeEncoder
@@ -46,31 +82,47 @@ class CodeModel:
 
     @property
     def recipe(self) -> str:
-        return f"len:{self.line.length}|endings:{self.decoder.steps.settings.endings}|model:{self.line.identity}"
+        return f"len:{self.line.length}|model:{self.line.identity}"
 
     def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
-        """The codes of each text that mean the same for it; see `CodeEncoder`."""
+        """The values that mean the same for each text; see `CodeEncoder`."""
         return self.encoder.encode(texts)
 
     def read(self, texts: Sequence[str]) -> list[str]:
-        """The texts as far as the model can write them: their first tokens."""
-        rows = [row[: self.line.length] for row in self.encoder.tokens(texts)]
-        return [text.strip() for text in self.encoder.tokenizer.decode_batch(rows, skip_special_tokens=True)]
+        """The texts as far as the model can write them: the first tokens of a wording, or all of them."""
+        fitter = self.encoder.fitter
+        if fitter is None:
+            return list(texts)
+        rows = [row[: self.line.length] for row in fitter.tokens(texts)]
+        return [text.strip() for text in fitter.tokenizer.decode_batch(rows, skip_special_tokens=True)]
 
     def decode(self, private: Private[Codes]) -> list[str]:
-        """A text for every code, whatever it is."""
+        """A text for each code."""
         return self.decoder.decode(private)
 
 
 @dataclass(frozen=True)
-class Networks:
-    """The parts of a code model that are learned, and its tokenizer."""
+class Pen:
+    """What a model words texts with.
+
+    Attributes:
+        tokenizer: of the writer.
+        writer: the language model.
+        common: words that tell nobody apart.
+    """
 
     tokenizer: Tokenizer
-    sentence: SentenceEncoder
-    tree: GistTree
     writer: Writer
+    common: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The parts of a code model: what it reads with, its book and, if it can word texts, what it writes with."""
+
+    reader: DocumentReader
     book: Book
+    pen: Pen | None = None
 
     @classmethod
     def load(cls, folder: Path) -> Networks:
@@ -79,85 +131,137 @@ class Networks:
         Raises:
             NotPrepared: A part is missing or does not fit.
         """
-        try:
+        lines = read_book(folder)
+        failed = f"the code model in '{folder}' cannot be loaded"
+        with foreign_errors(failed, remedy="Download or make it again."):
             config = read_config(folder)
-            tensors = load_file(folder / "model.safetensors")
-            tensors = {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
-            sentence = SentenceEncoder(chosen(SentenceSizes, config["sentence"]))
-            writer = Writer(chosen(WriterSizes, config["writer"]))
-            order = tensors.pop("writer.order").long()
-            tensors |= {"writer.order": order, "writer.rank": torch.argsort(order)}
-            sentence.load_state_dict(_below(tensors, "sentence."))
-            writer.load_state_dict(_below(tensors, "writer."))
-            tree = GistTree(*(tensors[f"tree.{each}"].numpy() for each in ("leaves", "refined")))
-            book = Book(*(tensors[f"book.{each}"].numpy() for each in ("tokens", "ends", "coarse")))
-            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            raise NotPrepared(f"the code model in '{folder}' cannot be loaded: {_short(error)}.") from error
-        if reach_of(tokenizer) > min(sentence.sizes.vocabulary, writer.sizes.vocabulary):
-            raise NotPrepared(f"the tokenizer in '{folder}' must fit its weights. They belong to different models.")
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return cls(tokenizer, sentence.eval(), tree, writer.eval(), book)
+            tensors = _unpacked(load_file(folder / "model.safetensors"))
+            order = tensors["book.order"].tolist()
+            book = Book(tuple(lines[number] for number in order), tensors["book.coarse"].numpy())
+            reader = _load_reader(folder, config, tensors)
+            pen = _load_pen(folder, config, tensors) if "writer" in config else None
+        if book.coarse.shape[1] != reader.width:
+            raise NotPrepared(f"the book of '{folder}' does not fit its encoder. They belong to different models.")
+        return cls(reader, book, pen)
+
+
+def _load_reader(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> DocumentReader:
+    if "reader" not in config:
+        return ForeignReader.load(folder / ENCODER_FOLDER)
+    network = ReaderNetwork(chosen(ReaderSizes, config["reader"]))
+    network.load_state_dict(_below(tensors, "reader."))
+    tokenizer = _load_tokenizer(folder / "tokenizer.json", network.sizes.vocabulary)
+    return Reader(tokenizer, network.eval())
+
+
+def _load_pen(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Pen:
+    writer = Writer(chosen(WriterSizes, config["writer"]))
+    order = tensors.pop("writer.order").long()
+    writer.load_state_dict(_below(tensors, "writer.") | {"order": order, "rank": torch.argsort(order)})
+    tokenizer = _load_tokenizer(folder / WRITER_TOKENIZER, writer.sizes.vocabulary)
+    common = frozenset((folder / COMMON_FILE).read_text(encoding="utf-8").split())
+    return Pen(tokenizer, writer.eval(), common)
+
+
+def _load_tokenizer(file: Path, vocabulary: int) -> Tokenizer:
+    tokenizer = Tokenizer.from_file(str(file))
+    if reach_of(tokenizer) > vocabulary:
+        raise NotPrepared(f"'{file}' must fit the weights beside it. They belong to different models.")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
-    """Write a model directory in half precision; stopped on the way, it leaves no model."""
-    tensors = {
-        **{f"sentence.{name}": each for name, each in parts.sentence.state_dict().items()},
-        **{f"writer.{name}": each for name, each in parts.writer.state_dict().items() if name != "rank"},
-        **{f"tree.{name}": torch.from_numpy(each) for name, each in parts.tree.stored.items()},
-        **{f"book.{each.name}": torch.from_numpy(getattr(parts.book, each.name)) for each in fields(Book)},
+    """Write a model directory, compactly. If interrupted, it leaves no complete model.
+
+    A book is written by area and topic, for people to read. Its own order is stored with the weights.
+    """
+    lines = sorted(range(len(parts.book.lines)), key=_reading_order(parts.book))
+    place = {number: row for row, number in enumerate(lines)}
+    tensors: dict[str, torch.Tensor] = {
+        "book.order": torch.tensor([place[number] for number in range(len(lines))], dtype=torch.int32),
+        "book.coarse": torch.from_numpy(parts.book.coarse),
     }
-    tensors["writer.order"] = tensors["writer.order"].int()
-    half = {name: (each.half() if each.is_floating_point() else each) for name, each in tensors.items()}
-    config = {
-        "model_type": CODE.name,
-        "d_model": parts.writer.sizes.width,
-        "max_position_embeddings": parts.writer.sizes.places - 2,  # begin and end take a place each
-        "sentence": asdict(parts.sentence.sizes),
-        "writer": asdict(parts.writer.sizes),
-    }
+    config: dict[str, Any] = {"model_type": MODEL_TYPE, "d_model": parts.reader.width, "max_position_embeddings": 512}
     out.mkdir(parents=True, exist_ok=True)
-    (out / "tokenizer.json").unlink(missing_ok=True)  # without it there is no model, until the rest is whole
+    (out / "tokenizer.json").unlink(missing_ok=True)  # the directory is incomplete until this file is back
+    if isinstance(parts.reader, Reader):
+        tensors |= _packed({f"reader.{name}": each for name, each in parts.reader.network.state_dict().items()})
+        config["reader"] = asdict(parts.reader.sizes)
+    if parts.pen is not None:
+        writer = parts.pen.writer
+        tensors |= _packed({f"writer.{name}": each for name, each in writer.state_dict().items() if name != "rank"})
+        config |= {"writer": asdict(writer.sizes), "max_position_embeddings": writer.sizes.places - 2}
+        write_whole(out / WRITER_TOKENIZER, parts.pen.tokenizer.to_str())
+        write_whole(out / COMMON_FILE, "\n".join(sorted(parts.pen.common)) + "\n")
     with whole_or_nothing(out / "model.safetensors") as partial:
-        save_file({name: each.contiguous() for name, each in half.items()}, partial)
+        save_file({name: each.contiguous() for name, each in tensors.items()}, partial)
+    write_whole(out / BOOK_FILE, write_book(parts.book.lines[number] for number in lines))
     write_whole(out / "config.json", json.dumps(config, indent=2) + "\n")
     facts.write(out)
-    write_whole(out / "tokenizer.json", parts.tokenizer.to_str())
+    write_whole(out / "tokenizer.json", parts.reader.tokenizer.to_str())
     return Bundle.at(out)
 
 
-def load_code(folder: Path, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy) -> CodeModel:
+def _reading_order(book: Book) -> Any:
+    """Areas and topics in the order in which they first stand in the book, and their sentences likewise."""
+    areas = {area: rank for rank, area in enumerate(dict.fromkeys(line.area for line in book.lines))}
+    topics = {topic: rank for rank, topic in enumerate(dict.fromkeys(line.topic for line in book.lines))}
+    return lambda number: (areas[book.lines[number].area], topics[book.lines[number].topic], number)
+
+
+def load_code(folder: Path, line: ModelLine, size: CodeSize, *, use: BookUse, settings: CodeSettings) -> CodeModel:
     """The model of a directory, for codes of one size."""
     parts = Networks.load(folder)
-    if size.wording_bits and size.gist_bits > parts.tree.depth:
-        raise NotPrepared(f"the tree of '{folder}' has no gist of {size.gist_bits} bits. It does not fit its table.")
-    if not size.wording_bits and size.near << size.bits != 1 << parts.book.bits:
-        raise NotPrepared(f"the book of '{folder}' has 2^{parts.book.bits} texts. It does not fit its table.")
-    return join_sides(parts, line, size, settings=settings, entropy=entropy)
+    book = parts.book.part(use, model=line.name)
+    if len(book.lines) < size.sentences or (size.worded and parts.pen is None):
+        raise NotPrepared(f"the parts of '{folder}' do not fit its table of code sizes. Make the model again.")
+    return join_sides(parts, book.first(size.sentences), line, size, settings)
 
 
-def join_sides(
-    parts: Networks, line: ModelLine, size: CodeSize, *, settings: CodeSettings, entropy: Entropy
-) -> CodeModel:
+def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, settings: CodeSettings) -> CodeModel:
     """Both sides of a model, from its parts."""
-    steps = Steps(parts.writer, parts.tree, size, line.length, settings, parts.book.bits)
-    writing = Writing(steps, parts.sentence)
-    encoder = CodeEncoder(parts.tokenizer, parts.book, writing)
-    return CodeModel(line, encoder, CodeDecoder(parts.tokenizer, parts.book, writing, entropy))
+    if not size.worded or parts.pen is None or not isinstance(parts.reader, Reader):
+        return CodeModel(line, CodeEncoder(parts.reader, book, size, settings), CodeDecoder(book, size))
+    pen, tokenizer = parts.pen, parts.pen.tokenizer
+    penmanship = Penmanship(pen.writer, size.wording_bits, line.length, settings.batch)
+    fitter = Fitter(parts.reader, tokenizer, pen.writer, pen.common, size.wording_bits, line.length, settings)
+    encoder = CodeEncoder(parts.reader, book, size, settings, fitter, penmanship)
+    return CodeModel(line, encoder, CodeDecoder(book, size, tokenizer, penmanship))
 
 
 def chosen(kind: type[Sizes], values: dict[str, Any]) -> Sizes:
-    """A dataclass from those of the values that are its fields."""
+    """A dataclass from the values that it has fields for."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in values.items() if name in names})
+
+
+def _packed(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Large tables as whole numbers with a scale for each row, other floats in half precision."""
+    packed: dict[str, torch.Tensor] = {}
+    for name, each in tensors.items():
+        if each.is_floating_point() and each.dim() == 2 and each.numel() >= _QUANTISED:
+            scale = each.abs().amax(1, keepdim=True).clamp(min=1e-8).half().float() / 127
+            packed[name], packed[name + _SCALE] = (each / scale).round().clamp(-127, 127).to(torch.int8), scale.half()
+        else:
+            packed[name] = each.half() if each.is_floating_point() else each.int()
+    return packed
+
+
+def _unpacked(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """In single precision, as they are computed with. The vectors of a book stay as they are."""
+    found = {}
+    for name, each in tensors.items():
+        if name.endswith(_SCALE):
+            continue
+        scale = tensors.get(name + _SCALE)
+        found[name] = (
+            each.float() * scale.float() if scale is not None else each.float() if each.is_floating_point() else each
+        )
+    return found
 
 
 def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     """The tensors of one part, by the rest of their names."""
     return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
-
-
-def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,10 +1,9 @@
-"""Arithmetic coding of token ids, exact: all edges of intervals are whole numbers, however long.
+"""Exact arithmetic coding of token ids: all edges of intervals are whole numbers, however long.
 
-A text is an interval of [0, 1): each token cuts the interval of the tokens before it in the proportions of its
-probability. The code of `bits` bits names one of `2**bits` equal pieces of [0, 1): the one that the text's interval
-lies in, or one that lies in the text's interval. A reader who has only the piece follows, token by token, the interval
-that shares most with it: that is the text's own token as long as the bits decide, the likeliest of those left where
-they end within a choice, and the likeliest of all after that. So every piece is read as some text.
+A text is an interval of [0, 1). Each token takes a share of the interval of the tokens before it, as large as its
+probability. A code of `bits` bits is one of `2**bits` equal pieces of [0, 1): the one around the text's interval, or
+one inside it. The reader has only the piece. At each token it follows the interval that overlaps most with the piece:
+the text's own token while the bits decide, and the likeliest one after that. So every piece is read as some text.
 
 Nothing here is private or random. Both sides must be given the same frequencies.
 """
@@ -17,7 +16,7 @@ import numpy.typing as npt
 Counts = npt.NDArray[np.int64]
 
 SCALE_BITS = 24
-SCALE = 1 << SCALE_BITS  # what the frequencies of all tokens add up to
+SCALE = 1 << SCALE_BITS  # the sum of the frequencies of all tokens
 
 
 def to_frequencies(probabilities: npt.NDArray[np.float32]) -> Counts:
@@ -26,12 +25,12 @@ def to_frequencies(probabilities: npt.NDArray[np.float32]) -> Counts:
     spare = SCALE - tokens
     counts: Counts = (probabilities.astype(np.float64) * spare).astype(np.int64) + 1
     likeliest = np.argmax(counts, axis=1)
-    counts[np.arange(rows), likeliest] += SCALE - counts.sum(axis=1)  # what rounding left over, or took too much
+    counts[np.arange(rows), likeliest] += SCALE - counts.sum(axis=1)  # corrects for rounding
     return counts
 
 
 def to_edges(frequencies: Counts) -> Counts:
-    """Where each token's share begins, and SCALE after the last: (batch, tokens + 1)."""
+    """The start of each token's share, then SCALE: (batch, tokens + 1)."""
     edges = np.zeros((frequencies.shape[0], frequencies.shape[1] + 1), np.int64)
     np.cumsum(frequencies, axis=1, out=edges[:, 1:])
     return edges
@@ -61,7 +60,7 @@ class TextCoder:
         return self._scale - _log2(self._width)
 
     def code(self, bits: int) -> int:
-        """The piece of [0, 1) that stands for the text: the one that holds the middle of its interval."""
+        """The piece of [0, 1) that contains the middle of the text's interval."""
         middle = 2 * self._low + self._width  # of 2**(scale + 1)
         return (middle << bits) >> (self._scale + 1)
 
@@ -77,7 +76,7 @@ class TextReader:
 
     @property
     def free(self) -> bool:
-        """Whether the piece covers the whole interval: it has nothing more to say."""
+        """Whether the piece covers the whole interval, so that no bits are left to read."""
         low, width = self._low << self._bits, self._width << self._bits
         return self._code << self._scale <= low and low + width <= (self._code + 1) << self._scale
 
@@ -86,7 +85,7 @@ class TextReader:
 
         Args:
             frequencies: (tokens,), of the row that belongs to this text.
-            edges: (tokens + 1,), the same, added up.
+            edges: (tokens + 1,), the cumulative frequencies.
         """
         low = self._low << SCALE_BITS  # the interval's edges, at the next scale
         scale = self._scale + SCALE_BITS
@@ -105,7 +104,7 @@ class TextReader:
 
 
 def _widest(frequencies: Counts, edges: Counts, first: int, last: int, begin: int, end: int, unit: int) -> int:
-    """Of the tokens from first to last the one that shares most with [begin, end); the two outer ones may be cut."""
+    """The token from first to last that overlaps most with [begin, end). The two outer ones may be cut."""
     best, most = first, min(end, int(edges[first + 1]) * unit) - max(begin, int(edges[first]) * unit)
     if last - first > 1:
         inner = first + 1 + int(np.argmax(frequencies[first + 1 : last]))
@@ -119,6 +118,6 @@ def _widest(frequencies: Counts, edges: Counts, first: int, last: int, begin: in
 
 
 def _log2(number: int) -> float:
-    """Of a whole number that may be too long for a float."""
+    """The logarithm of a whole number that may be too large for a float."""
     shift = max(number.bit_length() - 53, 0)
     return float(np.log2(number >> shift)) + shift

@@ -1,16 +1,21 @@
-"""The writer: a small causal language model of sentences that is given the vector of a gist.
+"""The writer: a small causal language model of sentences, and how codes are read with it.
 
-It is read one token at a time, with what it needs of the tokens before kept. Both sides of the code do this on batches
-of one size, so that the same probabilities come out to the last bit.
+Sender and receiver must compute the same probabilities to the last bit, or the wording is lost. So both use batches of
+one size, in the same order, one token at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from dpbart.models.code.wording import TextCoder, TextReader, to_edges, to_frequencies
+
+Rows = list[list[int]]
 
 BEGIN, PAD, END, UNKNOWN, CUT = 0, 1, 2, 3, 4  # CUT (the id of <mask>): here a text was cut in training
 UNWRITTEN = (BEGIN, PAD, UNKNOWN, CUT)
@@ -26,15 +31,11 @@ class WriterSizes:
     heads: int = 4
     inner: int = 1024
     places: int = 40
-    gist: int = 128  # entries of the vector of a gist
-    depths: int = 32  # numbers of bits that a gist may have, 0 for no gist
-    frequent: int = (
-        2_500  # tokens of the first softmax; the others share one place in it and have a softmax of their own
-    )
+    frequent: int = 2_500  # tokens of the first softmax; the others share one entry of it and have their own softmax
 
 
 class Writer(nn.Module):
-    """Tokens so far, and a gist, to the probabilities of the next token (in order of how frequent tokens are)."""
+    """Tokens so far to the probabilities of the next token, the most frequent tokens first."""
 
     order: Tensor  # (vocabulary,): the id at each place of that order
     rank: Tensor  # (vocabulary,): the place of each id
@@ -44,42 +45,30 @@ class Writer(nn.Module):
         self.sizes, width = sizes, sizes.width
         self.embed = nn.Embedding(sizes.vocabulary, width)
         self.place = nn.Embedding(sizes.places, width)
-        self.gist = nn.Linear(sizes.gist, width, bias=False)
-        self.depth = nn.Embedding(sizes.depths, width)
-        self.gist2 = nn.Linear(width, width, bias=False)
-        self.to_all = nn.Linear(width, width, bias=False)  # what the gist adds to every token
-        self.to_out = nn.Linear(width, width, bias=False)  # and to what every token is predicted from
         self.blocks = nn.ModuleList([_Block(width, sizes.heads, sizes.inner) for _ in range(sizes.layers)])
+        self.last = nn.Parameter(torch.zeros(width))  # added to the states that predict the next token
         self.unembed = nn.Linear(width, sizes.vocabulary)
         self.gate = nn.Linear(width, 1)  # of all tokens that are not frequent
         self.register_buffer("order", torch.arange(sizes.vocabulary))
         self.register_buffer("rank", torch.arange(sizes.vocabulary))
 
-    def topic(self, vectors: Tensor, depths: Tensor) -> Tensor:
-        """What the writer reads of a gist, (n, width), from vectors (n, gist) and their bits (n,)."""
-        topic = self.gist(vectors) * 8 + self.depth(depths)
-        return topic + F.relu(self.gist2(F.rms_norm(topic, (self.sizes.width,)))).square() * 0.1  # type: ignore[no-any-return]
-
-    def hidden(self, ids: Tensor, places: Tensor, topics: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-        """States that the next tokens are predicted from.
+    def hidden(self, ids: Tensor, places: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
+        """The states that predict the next tokens.
 
         Args:
             ids: (batch, tokens), BEGIN where a text begins.
             places: (batch, tokens), counted from 0 in each text.
-            topics: (batch, tokens, width), of the text that each token belongs to.
-            mask: which token may look at which, broadcast to (batch, heads, tokens, tokens); none with a cache.
-            cache: keys and values of the tokens before; none in training.
+            mask: which token attends to which, broadcast to (batch, heads, tokens, tokens); None with a cache.
+            cache: keys and values of the earlier tokens; None in training.
         """
         width = self.sizes.width
-        begins = (ids == BEGIN)[..., None]
-        states = self.embed(ids) + self.place(places) + self.to_all(topics) + torch.where(begins, topics, 0.0)
-        states = first = F.rms_norm(states, (width,))
+        states = first = F.rms_norm(self.embed(ids) + self.place(places), (width,))
         for number, block in enumerate(self.blocks):
             states = block(states, first, mask, None if cache is None else cache.layers[number])
-        return F.rms_norm(states + self.to_out(topics), (width,))
+        return F.rms_norm(states + self.last, (width,))
 
     def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Nats of all targets together, from states (n, width) and ids (n,)."""
+        """The sum over all targets in nats, from states (n, width) and ids (n,)."""
         frequent, ranks = self.sizes.frequent, self.rank[targets]
         rare = (ranks >= frequent).nonzero()[:, 0]
         weight, bias = self.unembed.weight, self.unembed.bias
@@ -89,7 +78,7 @@ class Writer(nn.Module):
         return nats + F.cross_entropy(far, ranks[rare] - frequent, reduction="sum")
 
     def probabilities(self, hidden: Tensor) -> Tensor:
-        """Of every token that may be written, (n, vocabulary) in order of frequency, from states (n, width)."""
+        """The probabilities of all tokens, (n, vocabulary), the most frequent first, from states (n, width)."""
         frequent = self.sizes.frequent
         logits = self.unembed(hidden)
         logits[:, self.rank[list(UNWRITTEN)]] = -1e9
@@ -97,12 +86,23 @@ class Writer(nn.Module):
         return torch.cat([near[:, :frequent], near[:, frequent:] * logits[:, frequent:].softmax(1)], 1)
 
     @torch.inference_mode()
-    def step(self, ids: Tensor, topics: Tensor, cache: Cache) -> Tensor:
-        """Read one token of each text, (batch,), and give the probabilities of the next, (batch, vocabulary)."""
+    def step(self, ids: Tensor, cache: Cache) -> Tensor:
+        """Read one token of each text, (batch,), and return the probabilities of the next, (batch, vocabulary)."""
         places = torch.full_like(ids, cache.length)[:, None]
-        hidden = self.hidden(ids[:, None], places, topics[:, None], None, cache)
+        hidden = self.hidden(ids[:, None], places, None, cache)
         cache.length += 1
         return self.probabilities(hidden[:, 0])
+
+    @torch.inference_mode()
+    def whole(self, ids: Tensor) -> Tensor:
+        """Read whole texts at once, (batch, tokens): the probabilities after each token, (batch, tokens, vocabulary).
+
+        Rounded differently from `step`, so good for choosing what to say and not for coding it.
+        """
+        batch, tokens = ids.shape
+        mask = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+        hidden = self.hidden(ids, torch.arange(tokens).expand(batch, tokens), mask, None)
+        return self.probabilities(hidden.reshape(batch * tokens, -1)).view(batch, tokens, -1)
 
 
 class Cache:
@@ -121,7 +121,7 @@ class _Kept:
         self._cache, self._keys, self._values = cache, keys, values
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one token's keys and values, (batch, heads, 1, width of a head); all so far come back."""
+        """Add one token's keys and values, (batch, heads, 1, width of a head). Returns all so far."""
         place = self._cache.length
         self._keys[:, :, place] = keys[:, :, 0]
         self._values[:, :, place] = values[:, :, 0]
@@ -150,3 +150,59 @@ class _Block(nn.Module):
         states = states + self.out(looked.transpose(1, 2).reshape(batch, tokens, width))
         inner = F.relu(self.up(F.rms_norm(states, (width,)))).square()
         return states + self.down(inner)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Penmanship:
+    """A writer for wordings of one size: rows of tokens to strings of bits, and back."""
+
+    writer: Writer
+    bits: int
+    length: int  # most tokens of a text
+    batch: int  # texts coded and read at once; the last batch is padded
+
+    def code(self, rows: Rows) -> list[int]:
+        """The bits of each row, by arithmetic coding under the writer's own probabilities. All take `length` steps."""
+        codes: list[int] = []
+        for first in range(0, len(rows), self.batch):
+            part = rows[first : first + self.batch]
+            codes += self._code_batch([[*row, END][: self.length] for row in part])
+        return codes
+
+    def read(self, codes: Sequence[int]) -> Rows:
+        """Tokens from the bits of each wording, then the likeliest ones, until a text ends or has `length` tokens."""
+        rows: Rows = []
+        for first in range(0, len(codes), self.batch):
+            rows += self._read_batch(codes[first : first + self.batch])
+        return rows
+
+    def _code_batch(self, rows: Rows) -> list[int]:
+        coders, rank = [TextCoder() for _ in rows], self.writer.rank
+        cache, ids = Cache(self.writer.sizes, self.batch), torch.full((self.batch,), BEGIN)
+        for place in range(self.length):
+            edges = to_edges(to_frequencies(self.writer.step(ids, cache).numpy()))  # (batch, vocabulary + 1)
+            for number, row in enumerate(rows):
+                if place < len(row):
+                    coders[number].push(edges[number], int(rank[row[place]]))
+                    ids[number] = row[place]
+        return [coder.code(self.bits) for coder in coders]
+
+    def _read_batch(self, codes: Sequence[int]) -> Rows:
+        readers, order = [TextReader(code, self.bits) for code in codes], self.writer.order
+        cache, ids = Cache(self.writer.sizes, self.batch), torch.full((self.batch,), BEGIN)
+        rows: Rows = [[] for _ in codes]
+        unfinished = list(range(len(codes)))
+        for _ in range(self.length):
+            probabilities = self.writer.step(ids, cache)
+            chosen = dict(zip(unfinished, probabilities[unfinished].argmax(1).tolist(), strict=True))
+            decided = [number for number in unfinished if not readers[number].free]
+            frequencies = to_frequencies(probabilities[decided].numpy())
+            for number, counts, edges in zip(decided, frequencies, to_edges(frequencies), strict=True):
+                chosen[number] = readers[number].read(counts, edges)
+            for number in unfinished:
+                ids[number] = order[chosen[number]]
+                rows[number].append(int(ids[number]))
+            unfinished = [number for number in unfinished if rows[number][-1] != END]
+            if not unfinished:
+                break
+        return [row[:-1] if row and row[-1] == END else row for row in rows]

@@ -1,1 +1,1 @@
-"""Make a code model from public text: sentence encoder, tree of gists, writer, and the table of code sizes."""
+"""Make a code model from public text: reader, book, writer, and the table of code sizes."""

@@ -1,46 +1,42 @@
-"""Make a code model from scratch: public text and a teacher in, all parts of a model out."""
+"""Make a whole code model from public text, a teacher and a book: reader, writer, common words, order and table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from accelerate import Accelerator
+import numpy as np
 from tokenizers import Tokenizer
 
-from dpbart.channels.code import CodeTable
 from dpbart.errors import NotPrepared
 from dpbart.files import digest_of, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
-from dpbart.models.code.model import Networks, save_code
-from dpbart.models.code.sentence import SentenceEncoder
-from dpbart.models.code.settings import CodeSettings
+from dpbart.models.code.book import Book, Line
+from dpbart.models.code.model import WRITER_TOKENIZER, Networks, Pen, save_code
+from dpbart.models.code.reader import Reader
 from dpbart.models.code.writer import Writer, WriterSizes
+from dpbart.models.sentences import SentenceVectors
 from dpbart.models.text import SPECIAL_TOKENS
-from dpbart.prepare.code.book import Scribe
-from dpbart.prepare.code.growing import TreeShape, make_tree
-from dpbart.prepare.code.loop import run
-from dpbart.prepare.code.minutes import Minutes
-from dpbart.prepare.code.pairs import PairFit, count_pairs, start_writer
-from dpbart.prepare.code.parts import Made, text_facts, train_writer, tree_vectors
-from dpbart.prepare.code.recipe import CodeRecipe
-from dpbart.prepare.code.sentence import School
-from dpbart.prepare.code.table import Gauge, measured_rows, unmeasured
-from dpbart.prepare.code.teacher import Teacher
-from dpbart.prepare.code.texts import PublicText, Source, gather
-from dpbart.prepare.fresh import fresh_writer
-from dpbart.prepare.pretrain import PretrainRecipe, train_tokenizer
-from dpbart.prepare.training import hold_to_recipe
+from dpbart.options.recipes import CodeRecipe
+from dpbart.prepare.code.book import code_table, table_facts
+from dpbart.prepare.code.cover import cover, covered, most_texts, vectors_of
+from dpbart.prepare.code.reading import lessons, reader_tokenizer, teach
+from dpbart.prepare.code.sentences import Sentences
+from dpbart.prepare.code.texts import PublicText, TokenRows, common_words, gather, to_rows
+from dpbart.prepare.code.writer import Author, PairFit, count_pairs, fresh_writer, start_writer, steps_of
+from dpbart.prepare.corpus import CorpusFile
+from dpbart.prepare.pretrain import train_tokenizer
+from dpbart.prepare.training import Minutes, hold_to_recipe, train
 
-_MOST_TOKENS = 20_000  # tables of pairs of tokens then fit into 2 GB
+_MOST_TOKENS = 20_000  # so that the tables of token pairs fit into 2 GB
 _FREQUENT = 2_500  # tokens of the writer's first softmax, at most
+_COVERED = 30_000  # lines that the book is ordered by, at most
 
 
 def make_code(
-    source: Source,
-    teacher: Teacher,
+    files: Sequence[CorpusFile],
+    teacher: SentenceVectors,
+    book: Sentences,
     recipe: CodeRecipe,
     folder: Path,
     out: Path,
@@ -51,109 +47,123 @@ def make_code(
     """Make every part that the training folder does not have yet, and write the model directory.
 
     Args:
-        source: public text.
+        files: public text.
         teacher: a public sentence encoder.
+        book: the sentences of the book, all of which are used.
         recipe: all settings.
-        folder: where parts are kept on the way.
+        folder: for finished parts, to resume from.
         out: the model directory.
-        held_out: public texts that the table of sizes is chosen on; none for a table from epsilon alone.
-        tokenizer_of: the model to take the tokenizer from; none to train a new one.
+        held_out: public texts to measure on; nothing is measured if there are none.
+        tokenizer_of: the writer takes the tokenizer of this model. None: train a new one.
+
+    Raises:
+        BadParameter: The folder was started with other settings.
+        BadTable: There is too little text.
     """
-    teacher.require_width(recipe.vector)
-    taken = None if tokenizer_of is None else digest_of(tokenizer_of.folder / "tokenizer.json")
-    settings = {**recipe.held(), **source.provenance(), "teacher": teacher.identity, "tokenizer": taken}
-    hold_to_recipe(Accelerator(), folder, settings, source.all)
+    book.require_enough()
+    taken = None if tokenizer_of is None else digest_of(_tokenizer_in(tokenizer_of))
+    settings = {**recipe.held(), "teacher": teacher.identity, "book": book.file.sha256, "tokenizer": taken}
+    hold_to_recipe(folder, settings, files)
     minutes = Minutes(folder)
     with minutes.of("text"):
-        tokenizer = _tokenizer(source, recipe, folder, tokenizer_of)
-        text = gather(source, tokenizer, recipe, folder)
-    school = School(teacher, tokenizer, recipe, folder)
-    sentence = school.teach(text, minutes)
-    with minutes.of("tree"):
-        vectors = tree_vectors(sentence, text, recipe, folder)
-        shape = TreeShape.fitting(len(vectors), most=recipe.depth)
-        tree = make_tree(vectors, shape, folder / "tree.npz", seed=recipe.seed)
-    writer = _new_writer(text, recipe, sentence, folder, minutes)
-    made = train_writer(writer, sentence, tree, text, recipe, folder, minutes)
+        text = gather(files, folder, most=recipe.lines, seed=recipe.seed)
+        tokenizer = _writer_tokenizer(files, recipe, folder, tokenizer_of)
+        pieces = reader_tokenizer(teacher, text.lines, folder / "reader_tokenizer.json", pieces=recipe.pieces)
+    sentences = [line.sentence for line in book.lines]
+    taught = lessons(text.lines, sentences, most=recipe.taught, seed=recipe.seed)
+    reader = teach(teacher, pieces, taught, recipe, folder, minutes)
+    author = _train_writer(to_rows(text.lines, tokenizer), tokenizer, recipe, folder, minutes)
     with minutes.of("book"):
-        book = Scribe(tokenizer, sentence, tree, made.writer).write(folder / "book", seed=recipe.seed)
-    parts = Networks(tokenizer, sentence, tree.cut(recipe.gist_bits), made.writer, book)
-    with minutes.of("table"):
-        table, figures = _table(parts, made, school, held_out, folder)
+        ordered = order_book(book.lines, reader, text, seed=recipe.seed)
+    parts = Networks(
+        reader, ordered, Pen(tokenizer, author.writer.eval(), common_words(text.lines, least=recipe.common))
+    )
     facts = ModelFacts(
         variant="code",
         length=recipe.length,
-        width=recipe.writer_width,
-        code={
-            "table": [list(row) for row in table.rows],
-            "book_bits": table.book_bits,
-            "settings": asdict(CodeSettings()),
+        width=reader.width,
+        language=recipe.language,
+        code=table_facts(code_table(len(book.lines).bit_length() - 1, worded=True)),
+        corpora=(*(file.provenance() for file in files), book.file.provenance()),
+        recipe={
+            "code": {
+                **settings,
+                "steps": steps_of(author, folder),
+                "texts": author.seen,
+                "texts_taught": len(taught),
+                "lines_of_each_file": text.counts,
+                "lines_kept": len(text.lines),
+                "sentences": len(book.lines),
+                "sentences_left_out": book.left_out,
+                **minutes.facts(),
+            }
         },
-        corpora=tuple(file.provenance() for file in source.all),
-        recipe={"code": {**settings, **text_facts(text, tree, len(vectors)), **made.facts(), **minutes.facts()}},
-        figures=figures,
+        figures=_figures(reader, ordered, teacher, held_out),
     )
     return save_code(parts, facts, out)
 
 
-def _table(
-    parts: Networks, made: Made, school: School, held_out: Sequence[str], folder: Path
-) -> tuple[CodeTable, dict[str, Any]]:
-    """The table of sizes, and what was measured for it."""
-    if not held_out:
-        return unmeasured(parts.book.bits, gist_bits=parts.tree.depth), {}
-    gauge = Gauge(
-        parts,
-        held_out,
-        school.teacher.vectors,
-        folder / "measured.json",
-        length=school.recipe.length,
-        model=f"writer of {made.steps} steps",
-    )
-    rows = measured_rows(gauge)
-    table = CodeTable(tuple((row.epsilon, row.size.bits, row.size.gist_bits) for row in rows), parts.book.bits)
-    return table, {
-        "held_out_texts": len(held_out),
-        "cosine_to_teacher": round(school.cosine(parts.sentence, list(held_out)), 3),
-        "at_epsilon": [row.figures() for row in rows],
-    }
+def order_book(lines: Sequence[Line], reader: Reader, text: PublicText, *, seed: int) -> Book:
+    """All sentences, those first that cover the public text best."""
+    vectors = vectors_of(reader, [line.sentence for line in lines], title="Reading the book")
+    most = min(_COVERED, most_texts(len(lines)))
+    sample = np.random.default_rng([seed, 8]).permutation(len(text.lines))[:most].tolist()
+    texts = vectors_of(reader, [text.lines[number] for number in sample], title="Reading public text")
+    order = cover(vectors, texts, count=len(lines))
+    return Book.of([lines[int(number)] for number in order], vectors[order])
 
 
-def _new_writer(
-    text: PublicText, recipe: CodeRecipe, sentence: SentenceEncoder, folder: Path, minutes: Minutes
-) -> Writer:
-    """A writer that knows which token follows which, and no more."""
-    vocabulary = sentence.sizes.vocabulary
+def _train_writer(lines: TokenRows, tokenizer: Tokenizer, recipe: CodeRecipe, folder: Path, minutes: Minutes) -> Author:
+    """Train a writer to the last step, or resume. It begins with which token follows which."""
+    vocabulary = tokenizer.get_vocab_size()
     sizes = WriterSizes(
         vocabulary=vocabulary,
         width=recipe.writer_width,
         layers=recipe.writer_layers,
         inner=4 * recipe.writer_width,
         places=recipe.length + 2,
-        gist=recipe.vector,
         frequent=min(_FREQUENT, vocabulary // 4),
     )
-    writer = fresh_writer(sizes, seed=recipe.seed)
-    if not (folder / "writer.pt").is_file():  # else the saved state has all weights
+    writer: Writer = fresh_writer(sizes, seed=recipe.seed)
+    if not (folder / "writer.pt").is_file():  # otherwise the saved state has all weights
         with minutes.of("pairs"):
-            fit = PairFit(count_pairs(text.lines, vocabulary), recipe.writer_width, seed=recipe.seed)
-            run(fit, steps=recipe.pair_steps, file=folder / "pairs.pt", title="Pairs of tokens")
+            fit = PairFit(count_pairs(lines, vocabulary), recipe.writer_width, seed=recipe.seed)
+            train(fit, steps=recipe.pair_steps, file=folder / "pairs.pt", title="Pairs of tokens")
         start_writer(writer, fit.tables)
-    return writer
+    author = Author(writer, lines, recipe)
+    with minutes.of("writer"):
+        train(author, steps=steps_of(author, folder), file=folder / "writer.pt", title="Writer")
+    return author
 
 
-def _tokenizer(source: Source, recipe: CodeRecipe, folder: Path, tokenizer_of: Bundle | None) -> Tokenizer:
+def _figures(reader: Reader, book: Book, teacher: SentenceVectors, held_out: Sequence[str]) -> dict[str, object]:
+    """On held-out text: how near the reader's angles are to its teacher's, and how well the book covers it."""
+    if not held_out:
+        return {}
+    own, theirs = vectors_of(reader, held_out, title="Measuring"), teacher.vectors(held_out)
+    among = np.triu_indices(len(held_out), 1)
+    likeness = np.corrcoef((own @ own.T)[among], (theirs @ theirs.T)[among])[0, 1] if len(held_out) > 2 else np.nan
+    return {
+        "held_out_texts": len(held_out),
+        "correlation_with_teacher": None if np.isnan(likeness) else round(float(likeness), 3),
+        "covered": round(covered(book.vectors, own), 3),
+    }
+
+
+def _writer_tokenizer(
+    files: Sequence[CorpusFile], recipe: CodeRecipe, folder: Path, tokenizer_of: Bundle | None
+) -> Tokenizer:
     """The tokenizer of another model, or one trained on this text."""
     file = folder / "tokenizer.json"
     if not file.is_file():
         if tokenizer_of is not None:
-            made = Tokenizer.from_file(str(tokenizer_of.folder / "tokenizer.json"))
+            made = Tokenizer.from_file(str(_tokenizer_in(tokenizer_of)))
         else:
-            made = train_tokenizer(source.all, PretrainRecipe(vocabulary=recipe.vocabulary))
-        made.no_truncation()
-        made.no_padding()
+            made = train_tokenizer(tuple(files), vocabulary=recipe.vocabulary)
         write_whole(file, made.to_str())
     tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     first = tuple(tokenizer.id_to_token(number) for number in range(len(SPECIAL_TOKENS)))
     if first != SPECIAL_TOKENS or tokenizer.get_vocab_size() > _MOST_TOKENS:
         raise NotPrepared(
@@ -162,3 +172,9 @@ def _tokenizer(source: Source, recipe: CodeRecipe, folder: Path, tokenizer_of: B
             "Choose another --tokenizer-of, or leave it out."
         )
     return tokenizer
+
+
+def _tokenizer_in(bundle: Bundle) -> Path:
+    """The file of a model's tokenizer; of a code model, that of its writer."""
+    own = bundle.folder / WRITER_TOKENIZER
+    return own if own.is_file() else bundle.folder / "tokenizer.json"

@@ -1,136 +1,147 @@
-"""The public text that a code model learns from: sampled lines and documents, without the offensive ones."""
+"""The public text that a code model learns from: sampled lines, without the offensive ones.
+
+Arrays that take long to compute are stored in pieces, so that a stopped run computes only what is missing.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from dpbart.errors import BadTable
 from dpbart.files import whole_or_nothing, write_whole
-from dpbart.models.code.encoder import FEWEST, split_sentences
-from dpbart.models.code.offensive import is_offensive
-from dpbart.models.code.settings import CodeSettings
-from dpbart.prepare.code.recipe import WriterPlan
-from dpbart.prepare.code.rows import Ids, Rows, to_rows
+from dpbart.models.code.book import is_offensive
 from dpbart.prepare.corpus import CorpusFile, read_texts
 from dpbart.progress import progress
 
-_RUN = 6  # neighbouring lines that count as one document
-_LONG = CodeSettings().whole  # tokens: a longer line is a document, and its sentences are what is written
+Number = TypeVar("Number", bound=np.generic)
+Ids = npt.NDArray[np.int64]
+
+PIECE = 2_048  # texts in one file
+_AT_ONCE = 20_000  # texts given to the tokenizer
+_WORD = re.compile(r"[^\W\d_]+(?:['\-][^\W\d_]+)*")
+_LETTER = 100  # a single letter is a word only if it is that much more frequent than other words must be
 
 
-@dataclass(frozen=True)
-class Source:
-    """Files of public text. In those that are running text, neighbouring lines belong together."""
-
-    files: tuple[CorpusFile, ...]
-    running: tuple[CorpusFile, ...] = ()
-
-    @property
-    def all(self) -> tuple[CorpusFile, ...]:
-        """Every file once: one that is in both counts as running text."""
-        return (*(file for file in self.files if file not in self.running), *self.running)
-
-    def provenance(self) -> dict[str, object]:
-        return {"running_text": [file.sha256 for file in self.running]}
+def in_pieces(
+    count: int, compute: Callable[[range], npt.NDArray[Number]], folder: Path, *, title: str
+) -> npt.NDArray[Number]:
+    """One row for each of `count` texts, (count, ...), computed and stored piece by piece."""
+    files = [
+        (range(first, min(count, first + PIECE)), folder / f"{first // PIECE:04d}.npy")
+        for first in range(0, count, PIECE)
+    ]
+    there = sum(len(numbers) for numbers, file in files if file.is_file())
+    with progress(title, total=count, unit="texts", start=there) as bar:
+        for numbers, file in files:
+            if not file.is_file():
+                piece = compute(numbers)
+                with whole_or_nothing(file) as partial, partial.open("wb") as out:
+                    np.save(out, piece)
+                bar.advance(len(numbers))
+    return np.concatenate([np.load(file) for _, file in files])
 
 
 @dataclass(frozen=True)
 class PublicText:
-    """Lines, and documents as rows of sentences."""
+    """Sampled lines, file after file."""
 
-    lines: Rows
-    sentences: Rows  # of all documents, one document after the other
-    sizes: Ids  # (documents,): sentences of each
-    counts: dict[str, dict[str, int]]  # by file: lines looked at, and those dropped as offensive
+    lines: list[str]
+    counts: dict[str, dict[str, int]]  # by file: lines looked at, and lines dropped as offensive
+
+
+def gather(files: Sequence[CorpusFile], folder: Path, *, most: int, seed: int) -> PublicText:
+    """Sample at most `most` training lines of each file, or read the sample that is already in the folder."""
+    file, counts_file = folder / "lines.txt", folder / "counts.json"
+    if not (file.is_file() and counts_file.is_file()):
+        text = _gather(files, most, np.random.default_rng([seed, 0]))
+        write_whole(counts_file, json.dumps(text.counts, indent=2))
+        write_whole(file, "\n".join(text.lines))
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return PublicText(lines, json.loads(counts_file.read_text()))
+
+
+def _gather(files: Sequence[CorpusFile], most: int, draw: np.random.Generator) -> PublicText:
+    lines: list[str] = []
+    counts: dict[str, dict[str, int]] = {}
+    with progress("Reading public text", total=len(files), unit="files") as bar:
+        for file in files:
+            total = file.training_texts
+            wanted = set(draw.permutation(total)[:most].tolist())
+            chosen = [text for number, text in enumerate(islice(read_texts(file.path), total)) if number in wanted]
+            fit = [text for text in chosen if not is_offensive(text)]
+            counts[file.path.name] = {"looked_at": len(chosen), "dropped": len(chosen) - len(fit)}
+            lines += [text.replace("\r", " ") for text in fit]
+            bar.advance(1)
+    if len(lines) < 2:
+        raise BadTable(f"at least 2 lines of public text are needed, got {len(lines)}. Give more public text.")
+    return PublicText(lines, counts)
+
+
+def common_words(lines: Iterable[str], *, least: int) -> frozenset[str]:
+    """Words that tell nobody apart: they stand in the text often, and in lower case at least as often as not.
+
+    The first word of a line is not counted where it has a capital: every word has one there. A script without capitals
+    counts as lower case.
+
+    >>> sorted(common_words(["The rose met Rose.", "A rose", "the rose"], least=2))
+    ['rose']
+    """
+    low: Counter[str] = Counter()
+    high: Counter[str] = Counter()
+    for line in lines:
+        for place, word in enumerate(_WORD.findall(line.replace("’", "'"))):
+            if word == word.lower():
+                low[word] += 1
+            elif place:
+                high[word.lower()] += 1
+    return frozenset(
+        word
+        for word, count in low.items()
+        if count >= (least if len(word) > 1 else _LETTER * least) and count >= high[word]
+    )
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """Token ids of many texts, without begin and end."""
+
+    flat: npt.NDArray[np.uint16]  # of all texts
+    lengths: Ids  # (texts,)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def row(self, number: int) -> Ids:
+        """The ids of one text."""
+        end = int(self._ends[number])
+        return self.flat[end - int(self.lengths[number]) : end].astype(np.int64)
 
     @cached_property
-    def _firsts(self) -> Ids:
-        return np.cumsum(self.sizes) - self.sizes
+    def _ends(self) -> Ids:
+        return np.cumsum(self.lengths)
 
-    def sentence_numbers(self, document: int) -> range:
-        """Which sentences are those of a document."""
-        first = int(self._firsts[document])
-        return range(first, first + int(self.sizes[document]))
-
-    def document(self, number: int) -> Ids:
-        """All tokens of a document."""
-        return np.concatenate(self.sentences.picked(self.sentence_numbers(number)))
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> TokenRows:
+        flat = np.array([token for row in rows for token in row], np.uint16)
+        return cls(flat, np.array([len(row) for row in rows], np.int64))
 
 
-def gather(source: Source, tokenizer: Tokenizer, plan: WriterPlan, folder: Path) -> PublicText:
-    """Sample public text, or read the sample that the folder has already."""
-    file, counts_file = folder / "text.npz", folder / "counts.json"
-    if not (file.is_file() and counts_file.is_file()):
-        text = _gather(source, tokenizer, plan)
-        write_whole(counts_file, json.dumps(text.counts, indent=2))
-        parts = {"lines": text.lines, "sentences": text.sentences}
-        arrays = {f"{name}_{each}": getattr(rows, each) for name, rows in parts.items() for each in ("flat", "lengths")}
-        with whole_or_nothing(file) as partial, partial.open("wb") as out:
-            np.savez(out, **arrays, sizes=text.sizes)
-    held = np.load(file)
-    lines, sentences = (Rows(held[f"{name}_flat"], held[f"{name}_lengths"]) for name in ("lines", "sentences"))
-    return PublicText(lines, sentences, held["sizes"], json.loads(counts_file.read_text()))
-
-
-def _gather(source: Source, tokenizer: Tokenizer, plan: WriterPlan) -> PublicText:
-    draw = np.random.default_rng([plan.seed, 0])
-    lines: list[Rows] = []
-    documents: list[list[str]] = []
-    counts: dict[str, dict[str, int]] = {}
-    with progress("Reading public text", total=len(source.all), unit="files") as bar:
-        for file in source.all:
-            chosen, runs, dropped = _sample(file, plan, draw, running=file in source.running)
-            counts[file.path.name] = {"looked_at": len(chosen) + dropped, "dropped": dropped}
-            rows = to_rows(chosen, tokenizer)
-            long = [split_sentences(chosen[n]) for n in np.flatnonzero(rows.lengths > _LONG).tolist()]
-            documents += runs + long
-            lines.append(rows)
-            bar.advance(1)
-    some = Rows.joined(lines)
-    if len(some) < 2:
-        raise BadTable(f"at least 2 lines of public text are needed, got {len(some)}. Give more public text.")
-    return PublicText(some, *_sentences(documents, tokenizer, plan, draw), counts)
-
-
-def _sample(
-    file: CorpusFile, plan: WriterPlan, draw: np.random.Generator, *, running: bool
-) -> tuple[list[str], list[list[str]], int]:
-    """Lines, runs of lines, and the number of lines that were dropped."""
-    total = file.training_texts
-    wanted = set(draw.permutation(total)[: plan.lines].tolist())
-    most = min(plan.documents, plan.lines // _RUN) if running else 0
-    runs = {n: list[str]() for n in draw.permutation(total // _RUN)[:most].tolist()}
-    lines, dropped = [], 0
-    for number, text in enumerate(islice(read_texts(file.path), total)):
-        in_run = number // _RUN in runs
-        if number not in wanted and not in_run:
-            continue
-        offensive = is_offensive(text)
-        if number in wanted:
-            dropped += offensive
-            lines += [] if offensive else [text]
-        if in_run and offensive:
-            del runs[number // _RUN]
-        elif in_run:
-            runs[number // _RUN].append(text)
-    return lines, [run for run in runs.values() if len(run) > 1], dropped
-
-
-def _sentences(
-    documents: Sequence[list[str]], tokenizer: Tokenizer, plan: WriterPlan, draw: np.random.Generator
-) -> tuple[Rows, Ids]:
-    """Sentences of a sample of the documents, without very short ones, and how many each document has."""
-    chosen = [documents[n] for n in sorted(draw.permutation(len(documents))[: plan.documents].tolist())]
-    owners = np.repeat(np.arange(len(chosen)), [len(each) for each in chosen])
-    rows = to_rows([text for each in chosen for text in each], tokenizer)
-    kept = np.flatnonzero(rows.lengths >= FEWEST)
-    sizes = np.bincount(owners[kept], minlength=len(chosen))
-    return Rows.of([rows.row(n).tolist() for n in kept.tolist()]), sizes[sizes > 0]
+def to_rows(texts: Sequence[str], tokenizer: Tokenizer) -> TokenRows:
+    """The ids of texts."""
+    parts = [TokenRows.of([])]
+    for first in range(0, len(texts), _AT_ONCE):
+        encoded = tokenizer.encode_batch_fast(list(texts[first : first + _AT_ONCE]), add_special_tokens=False)
+        parts.append(TokenRows.of([encoding.ids for encoding in encoded]))
+    return TokenRows(np.concatenate([part.flat for part in parts]), np.concatenate([part.lengths for part in parts]))

@@ -1,4 +1,4 @@
-"""The mechanism protocols. A mechanism is one class with its sampling, proof, card check and composition."""
+"""The protocols of a mechanism: one class with its sampling, proof, card check and composition."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.privacy.clipping import Bounds, Clipped, Sensitivity
-from dpbart.privacy.event import Event
-from dpbart.privacy.facts import Facts
-from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.loss import Loss
-from dpbart.privacy.private import Private
+from dpbart.privacy.facts import Facts, Private
+from dpbart.privacy.guarantee import Event, Guarantee, Loss
 from dpbart.privacy.sampling import Entropy
 
 Noised = Private[npt.NDArray[np.float32]]
-Stated = Mapping[str, Any]  # the object "noise" of a card
+Stated = Mapping[str, Any]  # the figures of a mechanism on a card
 
 
 class Mechanism(Protocol):

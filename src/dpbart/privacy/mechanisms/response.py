@@ -10,6 +10,10 @@ The same holds for sets. There are n k values, and n of them, any n, mean the sa
 of the n is chosen uniformly; otherwise one of all n k. So each value in the set has probability p / n, and each other
 value q / n, where p and q are those above. The ratio is e^epsilon again, whatever the sets are.
 
+And for tuples. A text may send several places at once, each a set of n out of the same number of values. All places go
+through one response: the tuples with a member of each set are the text's set, of n^places tuples, and there are k times
+as many in all. One response for all places spends epsilon once; one for each place would spend it for each.
+
 g is not a binary fraction, so U < g is decided exactly with bits drawn as needed, as in `sampling`. Every value takes
 the same amount of work.
 """
@@ -27,33 +31,31 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter
-from dpbart.privacy.calibration import check_delta, check_epsilon, given
-from dpbart.privacy.decimals import exactly
-from dpbart.privacy.event import Event
-from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts
-from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.loss import Loss, ResponseLoss
+from dpbart.privacy.calibration import check_epsilon, check_slack, given
+from dpbart.privacy.facts import SYSTEM_ENTROPY, Facts, Private, seal
+from dpbart.privacy.guarantee import Event, Guarantee, Loss, ResponseLoss, exactly
 from dpbart.privacy.mechanisms.mechanism import Stated
-from dpbart.privacy.private import Private, seal
 from dpbart.privacy.sampling import Entropy
 
 PROOF = "k-ary randomised response, Kairouz, Oh and Viswanath 2014; pure epsilon"
 MOST_BITS = 1024
 MOST_OPTIONS = 1 << MOST_BITS
 SAMPLER = "integers compared with lazily drawn bits, exactly"
-Sets = Sequence[Sequence[int]] | npt.NDArray[np.int64]  # values of each text: rows of one length, or none
+Sets = Sequence[Sequence[int]] | npt.NDArray[np.int64]  # values of each text, place after place; or none
 _GUARD = 64  # bits of precision beyond those drawn; half of them count as uncertain
 _WORD = 64  # bits
 
 
 @dataclass(frozen=True)
 class Response:
-    """Randomised response over the whole numbers from 0 to options x near - 1.
+    """Randomised response over the whole numbers from 0 to options x near^places - 1.
 
     Attributes:
         epsilon: from 0.01 to 100,000.
         options: k, from 2 to 2^1024; public, and never taken from private data.
         near: n, the number of values that mean the same for one text; public, and the same for every text.
+        places: how many values a text sends at once; public, and the same for every text. A tuple is one whole number,
+            its places the digits, the first the most significant.
     """
 
     name: ClassVar[str] = "response"
@@ -61,6 +63,7 @@ class Response:
     epsilon: float
     options: int
     near: int = 1
+    places: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -68,6 +71,13 @@ class Response:
             raise BadParameter(f"options must be from 2 to 2^1024, got {self.options.bit_length()} bits.")
         if self.near < 1:
             raise BadParameter(f"near must be at least 1, got {self.near}.")
+        if self.places < 1 or _root(self.options, self.places) is None:
+            raise BadParameter(f"every place must have the same number of options, got {self.places} places.")
+
+    @property
+    def values(self) -> int:
+        """The number of values of one place."""
+        return (_root(self.options, self.places) or 0) * self.near
 
     @property
     def guarantee(self) -> Guarantee:
@@ -101,12 +111,13 @@ class Response:
             guarantee=self.guarantee,
             mechanism=self.name,
             proof=PROOF,
-            figures={"options_log2": size, "kept": self.kept, **({"near": self.near} if self.near > 1 else {})},
+            figures={"options_log2": size, "kept": self.kept, **self._extent},
             lines=(
                 ("Code", f"{size:.10g} bits for each text: {self._code_in_words}"),
                 (
                     "Kept",
-                    f"of 100 texts, about {of_100:.3g} come through as meant; the others come out as unrelated texts",
+                    f"of 100 texts, about {of_100:.3g} come through as meant; the others come out as unrelated texts, "
+                    "and a reader who knows the subject of the file can often tell which",
                 ),
             ),
             sampler=SAMPLER,
@@ -115,49 +126,77 @@ class Response:
             right_of_two=0.5 + (self.kept - other) / 2,  # exact for k > 2: any third value reveals nothing
             event=Event(self.name, exactly(self.epsilon), Decimal(0), size),
             recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|bits:{size:.10g}"
-            + (f"|near:{self.near}" if self.near > 1 else ""),
+            + "".join(f"|{name}:{value}" for name, value in self._extent.items()),
             options=self.options,
         )
 
     @property
+    def _extent(self) -> dict[str, int]:
+        """How many values mean the same, and how many a text sends, if more than one."""
+        return {name: value for name in ("near", "places") if (value := getattr(self, name)) > 1}
+
+    @property
     def _code_in_words(self) -> str:
-        if self.near == 1:
+        if self.near == self.places == 1:
             return f"one of 2^{math.log2(self.options):.10g} codes"
-        return f"one of {self.options * self.near:,} public texts, where the {self.near:,} nearest count as meant"
+        each = "" if self.places == 1 else f" for each of {self.places} places"
+        meant = "" if self.near == 1 else f", where the {self.near:,} nearest count as meant"
+        return f"one of {self.values:,} public texts{each}{meant}"
 
     def privatize(self, meant: Sets, entropy: Entropy) -> Private[tuple[int, ...]]:
         """A randomised value for each text, sealed.
 
         Args:
-            meant: the values that mean the same for each text: `near` different ones, or none at all.
+            meant: the values that mean the same for each text: for each place `near` different ones, the places one
+                after the other; or none at all.
             entropy: where random bits come from. Every text takes the same number of them.
         """
         for values in meant:
             self._check(values)
-        kept = self._keeps(len(meant), entropy)
-        places = self._uniform(len(meant), self.near, entropy) if self.near > 1 else [0] * len(meant)
-        others = self._uniform(len(meant), self.options * self.near, entropy)
+        count = len(meant)
+        kept = self._keeps(count, entropy)
+        picks = self._uniform(count * self.places, self.near, entropy) if self.near > 1 else [0] * count * self.places
+        others = self._uniform(count, self.options * self.near**self.places, entropy)
         drawn = tuple(
-            int(values[place]) if keep and len(values) else other
-            for values, keep, place, other in zip(meant, kept.tolist(), places, others, strict=True)
+            self._chosen(values, picks[number * self.places : (number + 1) * self.places])
+            if keep and len(values)
+            else other
+            for number, (values, keep, other) in enumerate(zip(meant, kept.tolist(), others, strict=True))
         )
         return seal(drawn, self.facts if entropy.private else self.facts.replayed())
 
+    def join(self, values: Sequence[int]) -> int:
+        """One whole number for a tuple of values, one of each place."""
+        joined = 0
+        for value in values:
+            joined = joined * self.values + int(value)
+        return joined
+
+    def _chosen(self, values: Sequence[int] | npt.NDArray[np.int64], picks: Sequence[int]) -> int:
+        return self.join([values[place * self.near + pick] for place, pick in enumerate(picks)])
+
     def _check(self, values: Sequence[int] | npt.NDArray[np.int64]) -> None:
         """A value that stands twice in a set would be twice as likely as epsilon allows."""
-        different = {int(value) for value in values}
-        inside = not different or (min(different) >= 0 and max(different) < self.options * self.near)
-        if not inside or len(values) not in (0, self.near) or len(different) != len(values):
-            raise BadParameter(f"each text needs no value, or {self.near} different ones below options x near.")
+        if len(values) == 0:
+            return
+        starts = range(0, len(values), self.near)
+        sets = [{int(value) for value in values[first : first + self.near]} for first in starts]
+        different = len(values) == self.places * self.near and all(len(each) == self.near for each in sets)
+        if not different or min(map(min, sets)) < 0 or max(map(max, sets)) >= self.values:
+            raise BadParameter(
+                f"each text needs no value, or {self.near} different ones for each of {self.places} places, "
+                f"all from 0 to {self.values - 1}."
+            )
 
     @staticmethod
     def check_budget(epsilon: float | None, delta: float) -> None:
         check_epsilon(given(epsilon))
-        check_delta(delta)  # not used, but a typing mistake should be noticed
+        check_slack(delta)  # not used, but a typing mistake should be noticed
 
     @staticmethod
     def recomputed(stated: Stated, promised: Guarantee) -> Facts:
-        return Response(promised.epsilon, 1 << whole_bits(stated["options_log2"]), stated.get("near", 1)).facts
+        options, near, places = 1 << whole_bits(stated["options_log2"]), stated.get("near", 1), stated.get("places", 1)
+        return Response(promised.epsilon, options, near, places).facts
 
     @staticmethod
     def loss(event: Event) -> Loss | None:
@@ -168,7 +207,7 @@ class Response:
         """Whether U < g, for each value: (count,)."""
         words = entropy.words(count)  # the first 64 bits of each U
         low, high = self._first_edge
-        kept = words < np.uint64(low)
+        kept: npt.NDArray[np.bool_] = words < np.uint64(low)
         for index in np.flatnonzero(~kept & (words <= np.uint64(min(high, (1 << _WORD) - 1)))):
             kept[index] = self._decide(int(words[index]), entropy)
         return kept
@@ -213,6 +252,14 @@ class Response:
             numbers = (int.from_bytes(raw[place : place + step], "little") for place in range(0, len(raw), step))
             drawn += [number % most for number in numbers if number < whole]
         return drawn
+
+
+def _root(options: int, places: int) -> int | None:
+    """The whole number whose power is the number of options; None if there is none."""
+    if places == 1:
+        return options
+    root = round(options ** (1 / places)) if options < 1 << 50 else 1 << round(math.log2(options) / places)
+    return root if root**places == options else None
 
 
 def whole_bits(stated: float) -> int:

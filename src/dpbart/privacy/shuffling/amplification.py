@@ -6,7 +6,7 @@ It holds for those who see the rows in uniformly random order and nothing else. 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +14,8 @@ from dpbart.errors import BadParameter
 from dpbart.privacy.calibration import DELTAS, check_epsilon
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.shuffling.blanket import MOST_EPSILON, Blanket, clones, uniform_blanket
-from dpbart.privacy.shuffling.steps import Steps
 
+Steps = Sequence[tuple[float, int]]  # how many options a response has from each local epsilon on; epsilons ascend
 LOCAL, CLONES, BLANKET = "local", "clones", "blanket"  # the rules
 MOST_PEOPLE = 10**9  # more count as this many: the tests of the rounding end here
 MOST_OPTIONS = 1 << 1024
@@ -25,19 +25,12 @@ _CLOSE = 1e-5  # how far a result may be from the bound, relatively; always on t
 
 @dataclass(frozen=True)
 class Shuffled:
-    """What shuffled releases promise.
+    """What shuffled releases promise."""
 
-    Attributes:
-        local: of each release, whoever sees it, with or without its place.
-        central: of all rows together, to those who see them shuffled and nothing else.
-        rule: the bound that gave the central guarantee: "blanket", "clones", or "local" if neither helps.
-        people: whose releases hide each other: all but those whom the attacker knows.
-    """
-
-    local: Guarantee
-    central: Guarantee
-    rule: str
-    people: int
+    local: Guarantee  # of each release, whoever sees it, with or without its place
+    central: Guarantee  # of all rows together, to those who see them shuffled and nothing else
+    rule: str  # the bound that gave the central guarantee: "blanket", "clones", or "local" if neither helps
+    people: int  # whose releases hide each other: all but those whom the attacker knows
 
 
 def central_guarantee(
@@ -46,14 +39,11 @@ def central_guarantee(
     """The least central epsilon for a delta, rounded up. Where shuffling gains nothing, the local guarantee itself.
 
     Args:
-        local: of one release, with delta 0. A person gives one release.
-        people: how many give one, from 1.
-        delta: of the central guarantee, from 1e-15 to 0.5.
+        local: of one release, with delta 0.
+        people: how many give one release each.
+        delta: of the central guarantee.
         options: k, if all of a release is one k-ary randomised response; None for any other mechanism.
         known: how many of the other people the attacker knows, or who do not follow the protocol.
-
-    Raises:
-        BadParameter: An argument is out of range, or the local guarantee is not pure.
 
     >>> shuffled = central_guarantee(Guarantee(4.0, 0.0), people=100_000, delta=1e-6)
     >>> f"{shuffled.central.epsilon:.3f} by the {shuffled.rule}"
@@ -61,7 +51,12 @@ def central_guarantee(
     >>> central_guarantee(Guarantee(4.0, 0.0), people=1, delta=1e-6).central
     Guarantee(epsilon=4.0, delta=0.0)
     """
-    _check_local(local)
+    if local.delta > 0:
+        raise BadParameter(
+            f"a shuffled release must have a local delta of 0, got {local.delta:g}. The delta of every row would add "
+            "to the central one, so Gaussian noise is not offered here. Use the mechanism 'response' or 'laplace'."
+        )
+    check_epsilon(local.epsilon)
     _check_delta(delta)
     hiding = _hiding(people, known)
     best = Shuffled(local, local, LOCAL, hiding)
@@ -77,16 +72,8 @@ def largest_local(central: Guarantee, *, people: int, options: int | Steps | Non
     """The largest local epsilon whose shuffled releases have a central guarantee, rounded down.
 
     For a fixed k, both bounds rise with the local epsilon. So the largest lies in the last step of a table in which
-    the first epsilon is small enough.
-
-    Args:
-        central: the guarantee wanted, with a delta from 1e-15 to 0.5.
-        people: how many give one release each, from 1.
-        options: as in `central_guarantee`, or one k for each range of the local epsilon, as a code model has.
-        known: how many of the other people the attacker knows.
-
-    Raises:
-        BadParameter: An argument is out of range.
+    the first epsilon is small enough. The arguments are those of `central_guarantee`, but options may be one k for each
+    range of the local epsilon, as a code model has.
 
     >>> shuffled = largest_local(Guarantee(1.0, 1e-6), people=100_000, options=256)
     >>> f"{shuffled.local.epsilon:.2f} by the {shuffled.rule}"
@@ -184,15 +171,6 @@ def _hiding(people: int, known: int) -> int:
     if not 0 <= known < people:
         raise BadParameter(f"known must be at least 0 and below the number of people, {people}, got {known}.")
     return people - known
-
-
-def _check_local(local: Guarantee) -> None:
-    if local.delta > 0:
-        raise BadParameter(
-            f"a shuffled release must have a local delta of 0, got {local.delta:g}. The delta of every row would add "
-            "to the central one, so Gaussian noise is not offered here. Use the mechanism 'response' or 'laplace'."
-        )
-    check_epsilon(local.epsilon)
 
 
 def _check_delta(delta: float) -> None:

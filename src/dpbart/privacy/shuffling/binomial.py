@@ -35,12 +35,8 @@ def log_probability(count: Floats, trials: Floats, chance: float) -> Floats:
     """The logarithm of the probability of each count, from the saddle-point form of Loader (2000).
 
     The error is below 1e-10, for up to 10^9 trials and counts inside the window. It comes from trials * chance, which
-    is rounded; at a chance of 1/2 the error is below 1e-12.
-
-    Args:
-        count: whole numbers. Where one is below 0 or above trials, the result is minus infinity.
-        trials: whole numbers of at least 0, of a shape that broadcasts with count.
-        chance: at least 0, and less than 1.
+    is rounded; at a chance of 1/2 the error is below 1e-12. Counts and trials broadcast. Where a count is below 0 or
+    above trials, the result is minus infinity.
     """
     count, trials = np.broadcast_arrays(count, trials)
     if chance == 0:
@@ -81,11 +77,6 @@ def expected_excess(weight: Floats, flips: Floats, above: Floats) -> float:
     All elements of K are positive, so cutting it after an odd number of terms makes it too small, and the result too
     large. `above` is lowered and _SLACK is added to cover the rounding. Use `expected_shortfall` where
     1 - above * K can be as small as the slack.
-
-    Args:
-        weight: at least 0.
-        flips: whole numbers of at least 1.
-        above: at least 0.
     """
     above = above * _LOWER
     first = np.floor(flips / 2 + above) + 1

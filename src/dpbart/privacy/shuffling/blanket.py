@@ -49,17 +49,11 @@ _FLIPS = 256  # blocks of t
 
 @dataclass(frozen=True)
 class Blanket:
-    """How the other people hide the target.
+    """How the other people hide the target."""
 
-    Attributes:
-        local: epsilon of each release.
-        share: g, the probability that another person sends a blanket value, rounded down.
-        options: k, the number of values of the uniform blanket.
-    """
-
-    local: float
-    share: float
-    options: int
+    local: float  # epsilon of each release
+    share: float  # g, the probability that another person sends a blanket value, rounded down
+    options: int  # k, the number of values of the uniform blanket
 
     @property
     def kept(self) -> float:
@@ -94,23 +88,14 @@ def clones(local: float) -> Blanket:
 
 @dataclass(frozen=True)
 class Curve:
-    """The central delta at each epsilon: a sum over blocks of m and t.
-
-    Attributes:
-        blanket: how the others hide the target.
-        size: the least m of each block.
-        least: the least t of each block.
-        greatest: the greatest t of each block.
-        weight: the probability of each block.
-        lost: the probability of everything outside the blocks, which counts as delta.
-    """
+    """The central delta at each epsilon: a sum over blocks of m and t."""
 
     blanket: Blanket
-    size: Floats
-    least: Floats
-    greatest: Floats
-    weight: Floats
-    lost: float
+    size: Floats  # the least m of each block
+    least: Floats  # the least t of each block
+    greatest: Floats  # the greatest t of each block
+    weight: Floats  # the probability of each block
+    lost: float  # the probability of everything outside the blocks, which counts as delta
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on the central delta at an epsilon from 0 to MOST_EPSILON."""

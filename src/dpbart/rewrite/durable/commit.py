@@ -1,4 +1,4 @@
-"""How new texts are saved: check, record, release, in that order.
+"""How new texts become an output: check, record, release, in that order.
 
 Texts are saved in parts. For each part, the ledger first records its people in one transaction, or refuses. Then the
 part is saved to disk, and the ledger notes that it is safe. The output is written from saved parts only. A run can be
@@ -10,29 +10,66 @@ killed at any moment:
   again, since this is the first release made from that record. The ledger knows the rows by run and row number.
 - After the part is saved: somebody may have seen it, so it is never rewritten.
 
-The second case must not happen twice, so a run can be resumed from one folder only (`claim.py`). If the folder lacks a
-part that is safe, it is an older copy, and the run cannot resume.
+The second case must not happen twice: one payment, one draw. So a run can be resumed from one folder only, whoever has
+copied it. The folder and the ledger share a nonce, which changes whenever the run is resumed, and the ledger refuses a
+folder with another nonce. The new nonce is written to the folder first, next to the old one, and then to the ledger.
+After a crash between the two, the ledger still has the old one, and after a later crash the new one. The folder has
+both, and can resume. A folder that lacks a part that is safe is an older copy, and cannot resume.
+
+The output and its card always belong together. All new files are complete on disk before one of them gets its name.
+Then the old output is deleted, the card is replaced, and the new output gets its name last. If the process is killed in
+between, there is no output, the run is unfinished, and `--resume` writes it.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from dpbart.errors import BudgetExceeded, NotResumable
+from dpbart.card.card import pages_next_to
+from dpbart.errors import BadTable, BudgetExceeded, NotResumable
+from dpbart.files import delete, partials_of
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.durable.saved import NewTexts
+from dpbart.rewrite.durable.folder import NewTexts
 from dpbart.rewrite.durable.unfinished import UnfinishedRun
 
 PART_ROWS = 8192
 PART_SECONDS = 10.0  # the most work that a killed run has to repeat
+STAYS_SPENT = "Start again with --overwrite; what the ledger has recorded stays spent."
+
+
+def claim(account: Account, unfinished: UnfinishedRun, target: Path, *, mechanism: str, model: str) -> Account:
+    """Make this folder the only one from which the run continues. A new run is entered in the ledger."""
+    nonces = unfinished.nonces
+    account = replace(account, run=unfinished.run, nonce=nonces[-1])
+    account.begin(mechanism=mechanism, model=model)
+    known = account.progress()
+    if known is None:
+        return account
+    # A run that was killed after its output was written, and before its folder was deleted, has both.
+    if known.finished is not None and not target.exists():
+        raise NotResumable(
+            f"run {unfinished.run} has finished on {known.finished}, so {str(unfinished.folder)!r} is a copy of its "
+            f"folder. Its texts were released and are not drawn again. {STAYS_SPENT}"
+        )
+    if known.nonce not in nonces:
+        raise NotResumable(
+            f"{str(unfinished.folder)!r} is a copy or an older state of the folder of run {unfinished.run}, which was "
+            f"resumed elsewhere. A text may be drawn only once for each payment. Resume that folder. {STAYS_SPENT}"
+        )
+    new = secrets.token_hex(16)
+    unfinished.write_nonces(known.nonce, new)
+    return replace(account, nonce=known.nonce).renew(new)
 
 
 @dataclass
-class Releases:
-    """The new texts of a run, collected into parts, recorded and saved."""
+class PaidTexts:
+    """The new texts of a run, collected into parts that are recorded and then saved."""
 
     account: Account
     unfinished: UnfinishedRun
@@ -49,8 +86,7 @@ class Releases:
         if saved not in (known.safe, known.recorded):
             raise NotResumable(
                 f"the ledger has {known.recorded:,} texts of this run, {known.safe:,} of them safe, but {saved:,} are "
-                f"saved in {str(self.unfinished.folder)!r}: one of the two is an older copy. "
-                "Start again with --overwrite; what the ledger recorded stays spent."
+                f"saved in {str(self.unfinished.folder)!r}: one of the two is an older copy. {STAYS_SPENT}"
             )
         self.account.saved(saved)  # a part that was saved just before a crash
 
@@ -76,15 +112,38 @@ class Releases:
         if self.unsaved.rows and self.rows >= self.recorded:
             self.unfinished.check_input()  # texts from a changed input are neither recorded nor saved
             if self.rows > self.recorded:
-                self._record()
+                try:
+                    self.account.record(self.people, before=self.unfinished.saved.rows, upto=self.rows)
+                except BudgetExceeded:
+                    self.unfinished.refuse(len(self.unsaved.rows))
+                    raise
             self.unfinished.saved.add(self.unsaved, recipe=recipe)
             self.account.saved(self.unfinished.saved.rows)
             self.unsaved, self.people = NewTexts(), Counter()
         self.began = time.monotonic()
 
-    def _record(self) -> None:
-        try:
-            self.account.record(self.people, before=self.unfinished.saved.rows, upto=self.rows)
-        except BudgetExceeded:
-            self.unfinished.refuse(len(self.unsaved.rows))
-            raise
+
+def clear_half_written(target: Path, card: Path | None) -> None:
+    """Delete partial results of a killed run. This run holds the lock, so nobody is writing one."""
+    cards = () if card is None else (card, *pages_next_to(card))
+    for file in (Path(os.path.realpath(target)), *cards):
+        for partial in partials_of(file):
+            delete(partial)
+
+
+def check_card_place(file: Path | None, source: Path, target: Path, *, overwrite: bool) -> None:
+    """Refuse a card that cannot be written, or that would replace something else."""
+    if file is None:
+        return
+    if file.suffix != ".json":
+        raise BadTable(
+            f"the card must be a .json file, got {str(file)!r}. "
+            "The pages for people are written next to it as .txt and .html."
+        )
+    if not file.parent.is_dir():
+        raise BadTable(f"the folder of the card {str(file)!r} does not exist. Create it first.")
+    for part in (file, *pages_next_to(file)):
+        if part.resolve() in (source.resolve(), target.resolve()):
+            raise BadTable(f"the card would replace {str(part)!r}, which is the input or output. Name another --card.")
+        if part.is_dir() or (os.path.lexists(part) and not overwrite):
+            raise BadTable(f"{str(part)!r} exists already. Pass --overwrite to replace it, or name another --card.")

@@ -1,8 +1,9 @@
-"""The folder of an unfinished run: `.OUT.dpbart` next to OUT, readable by its owner only.
+"""Unfinished runs: begin one, stop it, and resume it with the same input and settings.
 
-It holds a lock, the run's settings, the saved texts and a secret. The secret is the key of the input's digest, which
-shows on resume whether the input is the same. A plain hash would let anybody who guesses the private file confirm the
-guess. The folder is deleted once the output is written.
+The folder of a run is `.OUT.dpbart` next to OUT, readable by its owner only. It holds a lock, the settings, the saved
+texts and a secret. The secret is the key of the input's digest, which shows on resume whether the input is the same.
+A plain hash would let anybody who guesses the private file confirm the guess. The folder is deleted once the output is
+written. Ctrl-C stops a run between two batches, after the finished texts are saved.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,23 +27,57 @@ from dpbart.rewrite.durable.folder import (
     NONCE,
     REFUSED,
     SECRET,
+    SavedTexts,
     check_folder,
     clear_folder,
+    damaged,
+    folder_errors,
     folder_of,
     identity,
     locked,
     make_folder,
-    one_line_errors,
     remove_folder,
 )
-from dpbart.rewrite.durable.saved import SavedTexts
-from dpbart.tables.table import STANDARD
+from dpbart.tables.streams import STANDARD
 
 FORMAT = 3
 INPUT, LEDGER = "the input", "ledger"  # names of settings
 
 RunSettings = Mapping[str, object]
 Stamp = tuple[int, ...]  # device, inode, size, modification time; while these are the same, so is the content
+
+
+class Stopped(KeyboardInterrupt):
+    """The user stopped the run; the message says what is saved and how to continue."""
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """A function that says whether Ctrl-C was pressed. A second Ctrl-C stops at once."""
+    if threading.current_thread() is not threading.main_thread():  # other threads cannot set a handler
+        yield lambda: False
+        return
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def how_to_resume(done: int, rows: int | None, source: Path) -> str:
+    """What is saved when a run is stopped, and how to continue."""
+    if source == STANDARD:
+        return "Stopped. Standard input cannot be read again: nothing was written."
+    of = "" if rows is None else f" of {rows:,}"
+    return f"Stopped. {done:,}{of} texts are saved. To continue, give the same command with --resume."
 
 
 @dataclass
@@ -55,13 +92,7 @@ class UnfinishedRun:
     stamp: Stamp | None  # of the input when it was last known to be unchanged
 
     def check_input(self, *, again: bool = False) -> None:
-        """Refuse an input that has changed since the run began.
-
-        The file is read again if its stamp has changed or if `again` is set.
-
-        Raises:
-            BadTable: The input has changed; the message says how to continue.
-        """
+        """Refuse an input that has changed since the run began. It is read if its stamp has changed, or `again`."""
         now = stamp_of(self.source)
         if (again or now != self.stamp) and _digest(self.folder, self.source) != self.input:
             raise BadTable(
@@ -72,7 +103,7 @@ class UnfinishedRun:
 
     @property
     def nonces(self) -> tuple[str, ...]:
-        """The nonces that the ledger may have for this folder: the current one and, before it, an older one."""
+        """The nonces that the ledger may have for this folder. The current one is last."""
         return tuple((self.folder / NONCE).read_text().split())
 
     def write_nonces(self, *nonces: str) -> None:
@@ -96,11 +127,7 @@ class UnfinishedRun:
 
 
 def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether there is an unfinished run of this output to resume.
-
-    Raises:
-        BadTable: There is one, but the user asked neither to resume nor to overwrite it; or it is running now.
-    """
+    """Whether there is an unfinished run of this output to resume. Refuses one that is running now."""
     folder = folder_of(target)
     if os.path.lexists(folder):
         check_folder(folder)
@@ -122,26 +149,20 @@ def stamp_of(source: Path) -> Stamp | None:
     if source == STANDARD:
         return None
     try:
-        held = [each.stat() for each in (source, *(visible_files(source) if source.is_dir() else ()))]
+        found = [file.stat() for file in (source, *(visible_files(source) if source.is_dir() else ()))]
     except OSError:
         return None
-    return tuple(part for each in held for part in (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns))
+    return tuple(part for one in found for part in (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns))
 
 
 @contextmanager
 def open_run(
-    target: Path, source: Path, settings: RunSettings, *, run: str, resume: bool, overwrite: bool, seen: Stamp | None
+    target: Path, source: Path, settings: RunSettings, run: str, seen: Stamp | None, *, resume: bool, overwrite: bool
 ) -> Iterator[UnfinishedRun]:
     """Create or find the folder of this run, and hold its lock while it is open.
 
-    Args:
-        target: the output.
-        source: the input.
-        settings: everything that must not change during a run.
-        run: the name of a new run.
-        resume: whether to continue the existing run.
-        overwrite: whether an existing run or output may be deleted.
-        seen: the stamp of the input when the run was planned.
+    The settings must not change during a run. `run` is the name of a new one, and `seen` the stamp of the input when
+    the run was planned.
 
     Raises:
         NotResumable: The input or a setting has changed; the message says which.
@@ -153,7 +174,7 @@ def open_run(
     with locked(folder, target):
         _check_no_other(folder, target, resume=resume, overwrite=overwrite)
         try:
-            with one_line_errors(folder):
+            with folder_errors(folder):
                 run, digest = (_checked if resume else _begin)(folder, source, settings, run)
             if stamp_of(source) != seen:
                 raise BadTable(f"{str(source)!r} has changed since it was checked. Run the same command again.")
@@ -181,21 +202,22 @@ def _begin(folder: Path, source: Path, settings: RunSettings, run: str) -> tuple
         os.fsync(handle.fileno())
     write_whole(folder / NONCE, secrets.token_hex(16), mode=OWN)
     digest = _digest(folder, source)
-    held = {"format": FORMAT, "run": run, "lock": identity(folder), "settings": {**settings, INPUT: digest}}
-    write_whole(folder / MANIFEST, json.dumps(held, indent=2), mode=OWN)
+    manifest = {"format": FORMAT, "run": run, "lock": identity(folder), "settings": {**settings, INPUT: digest}}
+    write_whole(folder / MANIFEST, json.dumps(manifest, indent=2), mode=OWN)
     sync_folder(folder.parent)
     return run, digest
 
 
 def _checked(folder: Path, source: Path, settings: RunSettings, _: str) -> tuple[str, str]:
-    """The existing run's name and its input's digest. Its input and settings must be unchanged."""
+    """The name of the existing run and the digest of its input, if input and settings are unchanged."""
     try:
-        held = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        before, run, form, lock = dict(held["settings"]), str(held["run"]), held["format"], held.get("lock")
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        before, run = dict(manifest["settings"]), str(manifest["run"])
+        form, lock = manifest["format"], manifest.get("lock")
         now = json.loads(json.dumps({**settings, INPUT: _digest(folder, source)}))
         (folder / NONCE).read_text()
     except (ValueError, KeyError, TypeError, OSError):
-        raise NotResumable(f"{str(folder)!r} is damaged. Start again with --overwrite.") from None
+        raise damaged(folder) from None
     if form != FORMAT:
         raise NotResumable(f"{str(folder)!r} was made by another version of dpbart. Start again with --overwrite.")
     if settings.get(LEDGER) is None and lock != identity(folder):

@@ -1,4 +1,4 @@
-"""The engines: they rewrite batches in this process, in several processes, or on Ray."""
+"""The engines by name: "local" rewrites in one or several processes on this machine, "ray" on a cluster."""
 
 from __future__ import annotations
 
@@ -6,62 +6,47 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from dpbart.errors import BadParameter
-from dpbart.rewrite.engines.engine import Engine, check_workers, usable_cores
-from dpbart.rewrite.engines.inline import Inline
+from dpbart.models.families import family_of
+from dpbart.rewrite.chosen import ChosenModel
+from dpbart.rewrite.engines.engine import Engine, Inline, Processes, check_workers, usable_cores
 from dpbart.rewrite.engines.on_ray import OnRay
-from dpbart.rewrite.engines.processes import Processes
 from dpbart.rewrite.rewriter import Rewriter
-from dpbart.rewrite.settings import Settings
 
 WORTH_WORKERS = 2000  # rows; below this, loading the model in every worker takes longer than the work itself
 MOST_WORKERS = 8  # by default: each worker holds the whole model in memory
 
-Choose = Callable[[Settings, int | None, int | None, str | None], Engine]
+Choose = Callable[[ChosenModel, int | None, int | None, str | None], Engine]
 
 
-def _local(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:
-    """The given number of processes, or by default as many as pay off."""
+def _local(chosen: ChosenModel, workers: int | None, rows: int | None, address: str | None) -> Engine:
+    """The given number of processes or, by default, as many as are worth their start."""
     if address is not None:
         raise BadParameter(f"an address needs the Ray engine, got {address!r}. Pass --engine ray with it.")
-    make, replayed = partial(Rewriter.of, settings), settings.replay_seed is not None
-    if workers is None:
-        small = replayed or rows is None or rows < WORTH_WORKERS
-        workers = 1 if small or _has_gpu() else min(usable_cores(), MOST_WORKERS)
-    check_workers(workers, replayed=replayed)
-    return Inline(make) if workers == 1 else Processes(make, workers, (settings.bundle.family.network,))
-
-
-def _on_ray(settings: Settings, workers: int | None, rows: int | None, address: str | None) -> Engine:
-    if settings.replay_seed is not None and workers is None:
+    make, replayed = partial(Rewriter.of, chosen), chosen.settings.replay_seed is not None
+    if workers is None and (replayed or rows is None or rows < WORTH_WORKERS):
         workers = 1
-    check_workers(1 if workers is None else workers, replayed=settings.replay_seed is not None)
-    return OnRay(partial(Rewriter.of, settings), workers, address)
+    elif workers is None:
+        import torch
+
+        workers = 1 if torch.cuda.is_available() else min(usable_cores(), MOST_WORKERS)
+    check_workers(workers, replayed=replayed)
+    return Inline(make) if workers == 1 else Processes(make, workers, (family_of(chosen.bundle).network,))
+
+
+def _on_ray(chosen: ChosenModel, workers: int | None, rows: int | None, address: str | None) -> Engine:
+    replayed = chosen.settings.replay_seed is not None
+    workers = 1 if replayed and workers is None else workers
+    check_workers(1 if workers is None else workers, replayed=replayed)
+    return OnRay(partial(Rewriter.of, chosen), workers, address)
 
 
 ENGINES: Mapping[str, Choose] = {"local": _local, "ray": _on_ray}
 
 
 def choose_engine(
-    name: str, settings: Settings, *, workers: int | None = None, rows: int | None = None, address: str | None = None
+    name: str, chosen: ChosenModel, *, workers: int | None = None, rows: int | None = None, address: str | None = None
 ) -> Engine:
-    """The engine of that name.
-
-    Args:
-        name: "local" or "ray".
-        settings: of the rewriter, which each worker loads itself.
-        workers: number of processes or Ray actors; chosen by the number of rows if left out.
-        rows: of the input; None if unknown.
-        address: the address of a Ray cluster.
-
-    Raises:
-        BadParameter: There is no such engine, or it does not accept the other arguments.
-    """
+    """The engine of that name. The number of rows decides how many workers are worth it, unless `workers` does."""
     if name not in ENGINES:
         raise BadParameter(f"engine must be one of {', '.join(ENGINES)}, got {name!r}.")
-    return ENGINES[name](settings, workers, rows, address)
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
+    return ENGINES[name](chosen, workers, rows, address)

@@ -1,25 +1,34 @@
-"""The engine protocol: an engine applies a rewriter to batches.
+"""The engine protocol, and the engines on this machine: one process, or several.
 
-An engine keeps the order of the batches, holds only a few in flight, and returns each batch once. Workers load the
-model themselves and take their randomness from their own operating system; no randomness and no budget is ever sent to
-them. Only the driver records and saves results. If a worker dies, its batch goes to another worker. Nobody has seen
-what the dead worker wrote.
+An engine applies a rewriter to batches. It keeps their order, holds only a few in flight, and returns each batch once.
+Workers load the model themselves and take their randomness from their own operating system; no randomness and no budget
+is ever sent to them. Only the driver records and saves results. If a worker dies, its batch goes to another worker.
+Nobody has seen what the dead worker wrote.
+
+Workers are processes, not threads: beam search is a Python loop over small tensors, so threads would block each other.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from dpbart.errors import BadParameter, EngineFailed
+from dpbart.errors import BadParameter, DpbartError, EngineFailed
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 
 Make = Callable[[], Rewriter]  # loads a rewriter; sent to the workers
 
 
-class Texts(Protocol):
-    """What an engine needs to know of a batch."""
+class TextBatch(Protocol):
+    """What an engine needs to know about a batch."""
 
     @property
     def first(self) -> int:
@@ -29,11 +38,13 @@ class Texts(Protocol):
         """The texts to rewrite."""
 
 
-Some = TypeVar("Some", bound=Texts)
+Some = TypeVar("Some", bound=TextBatch)
 Answers = Generator[tuple[Some, Rewriting], None, None]
 
 IN_FLIGHT = 3  # batches per worker: one being rewritten, the others waiting, so that no worker idles
 MOST_DEATHS = 3  # of workers in a row, without a finished batch in between
+
+_worker: Rewriter | DpbartError | None = None  # in a worker process: its rewriter, or why it has none
 
 
 class Engine(Protocol):
@@ -67,7 +78,110 @@ def ended(batches: Iterable[Some]) -> Iterator[Some | None]:
 
 
 def keeps_dying() -> EngineFailed:
+    """The error after too many deaths of workers in a row."""
     return EngineFailed(
         f"workers died {MOST_DEATHS + 1} times without finishing a batch. They may be out of memory: "
         "pass fewer --workers. Finished texts are saved; continue with --resume."
     )
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Rewrites batches in this process."""
+
+    make: Make
+    name = "local, in one process"  # not a field
+
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
+        rewriter = self.make()
+        for batch in batches:
+            yield batch, rewriter.rewrite(batch.texts(), row=batch.first)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Rewrites batches in several processes on this machine."""
+
+    make: Make
+    workers: int
+    preload: tuple[str, ...] = ()  # modules that every worker needs
+
+    @property
+    def name(self) -> str:
+        return f"local, in {self.workers} processes"
+
+    def map(self, batches: Iterable[Some]) -> Answers[Some]:
+        pool, waiting, deaths = self._pool(), deque[tuple[Some, Future[Rewriting]]](), 0
+        try:
+            for batch in ended(batches):
+                if batch is not None:
+                    waiting.append((batch, _submit(pool, batch)))
+                while waiting and (batch is None or len(waiting) >= IN_FLIGHT * self.workers):
+                    first, future = waiting[0]
+                    try:
+                        done = future.result()
+                    except BrokenProcessPool:
+                        deaths += 1
+                        if deaths > MOST_DEATHS:
+                            raise keeps_dying() from None
+                        pool.shutdown(wait=False, cancel_futures=True)
+                        pool = self._pool()
+                        waiting = deque((old, _again(pool, old, answer)) for old, answer in waiting)
+                        continue
+                    deaths = 0
+                    waiting.popleft()
+                    yield first, done
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _pool(self) -> ProcessPoolExecutor:
+        threads = max(1, usable_cores() // self.workers)
+        # Torch's threads do not survive a fork, so workers are not forked from this process. They are forked from a
+        # server that has imported everything and computed nothing, so that even replacement workers start at once.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([Rewriter.__module__, *self.preload])
+        return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(self.make, threads))
+
+
+def _start(make: Make, threads: int) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which stops between batches
+    threading.Thread(target=_end_with_the_driver, daemon=True).start()
+    import torch
+
+    torch.set_num_threads(threads)
+    try:
+        _worker = make()
+    except DpbartError as error:  # raised with the first batch: an error here would only break the pool
+        _worker = error
+
+
+def _end_with_the_driver() -> None:
+    """End this worker when the driver dies. A killed driver cannot stop its workers, and they would wait forever."""
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
+
+
+def _rewrite(texts: Sequence[str], row: int) -> Rewriting:
+    if isinstance(_worker, DpbartError):
+        raise _worker
+    if _worker is None:
+        raise EngineFailed("a worker has no model. This is a bug in dpbart: please report it.")
+    return _worker.rewrite(texts, row=row)
+
+
+def _submit(pool: ProcessPoolExecutor, batch: TextBatch) -> Future[Rewriting]:
+    try:
+        return pool.submit(_rewrite, batch.texts(), batch.first)
+    except BrokenProcessPool as error:  # raised when it is this batch's turn
+        broken: Future[Rewriting] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _again(pool: ProcessPoolExecutor, batch: TextBatch, answer: Future[Rewriting]) -> Future[Rewriting]:
+    """Keep the answer of a finished batch; submit an unfinished batch to the new pool."""
+    finished = answer.done() and not answer.cancelled() and answer.exception() is None
+    return answer if finished else _submit(pool, batch)

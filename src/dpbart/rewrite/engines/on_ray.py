@@ -18,19 +18,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from dpbart.errors import EngineFailed, MissingExtra
-from dpbart.rewrite.engines.engine import (
-    IN_FLIGHT,
-    MOST_DEATHS,
-    Answers,
-    Make,
-    Some,
-    ended,
-    keeps_dying,
-    usable_cores,
-)
+from dpbart.rewrite.engines.engine import IN_FLIGHT, MOST_DEATHS, Answers, Make, Some, ended, keeps_dying, usable_cores
 from dpbart.rewrite.rewriter import Rewriting
 
 SECONDS_TO_CONNECT = 10.0
@@ -69,29 +61,24 @@ class OnRay:
 
     def map(self, batches: Iterable[Some]) -> Answers[Some]:
         with _connected(self.address, self.workers) as ray:
-            actors = self._actors(ray)
-            waiting: deque[tuple[Some, Any]] = deque()
-            given = 0
-            for batch in ended(batches):
+            actors, waiting = self._actors(ray), deque[tuple[Some, Any]]()
+            for batch, actor in zip(ended(batches), cycle(actors)):
                 if batch is not None:
-                    actor = actors[given % len(actors)]
                     waiting.append((batch, actor.rewrite.remote(batch.texts(), batch.first)))
-                    given += 1
                 while waiting and (batch is None or len(waiting) >= IN_FLIGHT * len(actors)):
                     first, answer = waiting.popleft()
                     yield first, _get(ray, answer)
 
     def _actors(self, ray: Any) -> list[Any]:
-        held = ray.cluster_resources()
-        gpus, cpus = int(held.get("GPU", 0)), int(held.get("CPU", 1))
+        resources = ray.cluster_resources()
+        gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
         count = self.workers or gpus or cpus
-        threads = max(1, cpus // count)
         make_actor = ray.remote(max_restarts=-1, max_task_retries=MOST_DEATHS)(RayWorker)
-        each = make_actor.options(num_cpus=_share(cpus, count), num_gpus=_share(gpus, count))
-        return [each.remote(self.make, threads) for _ in range(count)]
+        actor = make_actor.options(num_cpus=_share(cpus, count), num_gpus=_share(gpus, count))
+        return [actor.remote(self.make, max(1, cpus // count)) for _ in range(count)]
 
 
-def _share(held: int, workers: int) -> float:
+def _share(units: int, workers: int) -> float:
     """The share of a CPU or GPU for one worker: a whole one, or an equal part if there are more workers.
 
     Ray never starts an actor that requests more than exists; it would wait forever.
@@ -99,7 +86,7 @@ def _share(held: int, workers: int) -> float:
     >>> _share(4, 2), _share(1, 2), _share(3, 4), _share(0, 2)
     (1.0, 0.5, 0.5, 0.0)
     """
-    return 1 / math.ceil(workers / held) if held else 0.0
+    return 1 / math.ceil(workers / units) if units else 0.0
 
 
 @contextmanager

@@ -9,12 +9,19 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO
 
-from dpbart.tables.batch import Batch, Rows
-from dpbart.tables.encoding import REPLACE, Encoder
-from dpbart.tables.faults import Fault
-from dpbart.tables.file import File
-from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.formats.lines import lines, numbered, row_batches, up_to_blank_end
+from dpbart.tables.batch import Batch, DictRows
+from dpbart.tables.formats.format import (
+    Draft,
+    Format,
+    Header,
+    RowsToWrite,
+    Sink,
+    lines,
+    numbered,
+    row_batches,
+    up_to_blank_end,
+)
+from dpbart.tables.streams import REPLACE, Fault, File, TextOutput
 
 # A text may have many megabytes, but an open quote must not pull a file larger than memory into one field.
 LONGEST_FIELD = 2**27  # characters
@@ -22,40 +29,28 @@ _QUOTED = re.compile('"[^"]*"')
 
 
 class Delimited(Format):
-    """Fields between delimiters, quoted where needed; lines written here end in a line feed.
-
-    Args:
-        ending: The ending of files.
-        delimiters: Those that a header line can show, the usual one first.
-    """
+    """Fields between delimiters, quoted where needed; lines written here end in a line feed."""
 
     def __init__(self, ending: str, delimiters: str) -> None:
         self.endings = (ending,)
-        self._delimiters = delimiters
+        self._delimiters = delimiters  # those that a header line can show, the usual one first
 
-    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
-        return next((tuple(header) for header in numbered(file, self._fields(file), place="in its header")), None)
+    def header(self, file: File, *, text_columns: tuple[str, ...] = (), named: Sequence[str] = ()) -> Header | None:
+        fields = _Fields(file, self._delimiters)
+        columns = next(numbered(file, iter(fields), place="in its header"), None)
+        return None if columns is None else Header.of_strings(columns, delimiter=fields.delimiter)
 
-    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
-        return row_batches(numbered(file, self._rows(file)), text_columns, size)
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[DictRows]:
+        return row_batches(numbered(file, self._named_fields(file)), text_columns, size)
 
-    def draft(self, source: Source) -> Draft:
+    def draft(self, source: RowsToWrite) -> Draft:
         source.check_types()
         source.check_encoding(source.columns)
-        sink = partial(_Sink, source=source, delimiter=source.delimiter or self._delimiters[0])
+        sink = partial(_DelimitedSink, source=source, delimiter=source.delimiter or self._delimiters[0])
         return Draft(sink, see=None if source.plain else partial(_check, source))
 
-    def delimiter(self, file: File) -> str:
-        header = next(numbered(file, lines(file, newline=""), place="in its header"), "")
-        return file.delimiter or self._shown_by(header)
-
-    def _shown_by(self, header: str) -> str:
-        """The delimiter that a header line has most often outside quotes. Data never decide: they are private."""
-        bare = _QUOTED.sub("", header)
-        return max(self._delimiters, key=bare.count)  # of equals, the first
-
-    def _rows(self, file: File) -> Iterator[dict[str, object]]:
-        rows = self._fields(file)
+    def _named_fields(self, file: File) -> Iterator[dict[str, object]]:
+        rows = iter(_Fields(file, self._delimiters))
         header = next(rows, [])
         for row in rows:
             if len(row) != len(header):
@@ -63,71 +58,68 @@ class Delimited(Format):
                 raise Fault(f"{fields} where the header has {len(header)}")
             yield dict(zip(header, row, strict=True))
 
-    def _fields(self, file: File) -> Iterator[list[str]]:
+
+class _Fields:
+    """The fields of each row, the header first. `delimiter` is known once the header is read."""
+
+    def __init__(self, file: File, delimiters: str) -> None:
+        self.delimiter = file.delimiter or ""
+        self._file, self._delimiters = file, delimiters
+        self._longest = file.bounds.longest  # characters of a row
+        self._length = 0  # characters of the current row, which may have many lines in quotes
+
+    def __iter__(self) -> Iterator[list[str]]:
         csv.field_size_limit(LONGEST_FIELD)  # one setting for the whole process; its default is 131,072
-        rest = lines(file, newline="")
+        rest = lines(self._file, newline="")
         header = next(rest, "")
-        delimiter = file.delimiter or self._shown_by(header)
-        row = _OneRow(file.bounds.longest)
+        # The delimiter that the header has most often outside quotes, of equals the first. Rows never decide: they are
+        # private.
+        self.delimiter = self.delimiter or max(self._delimiters, key=_QUOTED.sub("", header).count)
+        whole = chain([header], rest)
+        counted = whole if self._longest is None else self._counted(whole, self._longest)
         try:
-            for fields in up_to_blank_end(
-                csv.reader(row.counted(chain([header], rest)), delimiter=delimiter, strict=True)
-            ):
-                row.length = 0
+            for fields in up_to_blank_end(csv.reader(counted, delimiter=self.delimiter, strict=True)):
+                self._length = 0
                 yield fields
         except csv.Error as error:
             long = f"a field longer than {LONGEST_FIELD} characters, or a quote left open"
             quote = "a quote left open, or one inside a field that is not doubled"
             raise Fault(long if "limit" in str(error) else quote) from None
 
-
-class _OneRow:
-    """The length of a row, which may have many lines in quotes."""
-
-    def __init__(self, longest: int | None) -> None:
-        self._longest = longest
-        self.length = 0  # characters so far
-
-    def counted(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            self.length += len(line)
-            if self._longest is not None and self.length > self._longest:
-                raise Fault(f"a row longer than {self._longest} characters, or a quote left open")
+    def _counted(self, rest: Iterator[str], longest: int) -> Iterator[str]:
+        for line in rest:
+            self._length += len(line)
+            if self._length > longest:
+                raise Fault(f"a row longer than {longest} characters, or a quote left open")
             yield line
 
 
-class _Sink:
-    def __init__(self, handle: BinaryIO, *, source: Source, delimiter: str) -> None:
+class _DelimitedSink(Sink):
+    def __init__(self, handle: BinaryIO, *, source: RowsToWrite, delimiter: str) -> None:
         self._source = source
-        self._handle = handle
         # With \r\n as terminator, the csv module quotes a lone \r as well as a lone \n. With \n alone, older versions
         # leave \r bare, and it would end the row when read. _LineFeeds replaces the terminator.
-        lines = _LineFeeds(Encoder(handle, source.encoding, REPLACE))
-        self._writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
+        output = _LineFeeds(handle, source.encoding, REPLACE)
+        self._writer = csv.writer(output, delimiter=delimiter, lineterminator="\r\n")
         self._writer.writerow(source.columns)
 
     def write(self, batch: Batch) -> None:
         self._writer.writerows(_cells(self._source, batch))
 
-    def close(self) -> None: ...
+
+class _LineFeeds(TextOutput):
+    def write(self, text: str) -> None:
+        super().write(text.removesuffix("\r\n") + "\n")
 
 
-def _check(source: Source, batch: Batch) -> None:
+def _check(source: RowsToWrite, batch: Batch) -> None:
     for number, cells in enumerate(_cells(source, batch), start=batch.first):
         source.check_encoding(cells, number)
 
 
-def _cells(source: Source, batch: Batch) -> list[list[str]]:
+def _cells(source: RowsToWrite, batch: Batch) -> list[list[str]]:
     rows = [source.cells(row, number) for number, row in enumerate(batch.as_rows(), start=batch.first)]
     for number, cells in enumerate(rows, start=batch.first):
         if any("\0" in cell for cell in cells):  # would be refused when read
             raise source.refusal(number, "a NUL character")
     return rows
-
-
-class _LineFeeds:
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    def write(self, line: str) -> None:
-        self._encoder.write(line.removesuffix("\r\n") + "\n")

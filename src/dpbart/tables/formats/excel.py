@@ -1,7 +1,8 @@
-"""Excel workbooks (.xlsx) with one sheet, whose first row is the header.
+"""One sheet of an Excel workbook (.xlsx); its first row is the header.
 
 Formulas are neither computed nor written. A formula counts as the value that Excel stored with it, and a text that
-begins with "=" is written as text.
+begins with "=" is written as text. A workbook is a ZIP archive of XML files. Dangerous ones are refused before a parser
+unpacks them into memory.
 """
 
 from __future__ import annotations
@@ -9,32 +10,33 @@ from __future__ import annotations
 import math
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import islice
 from types import ModuleType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from xml.parsers import expat
 
 import pyarrow as pa
 
 from dpbart.errors import BadTable, MissingExtra
-from dpbart.tables.batch import Batch, Rows, as_cell
-from dpbart.tables.faults import Fault
-from dpbart.tables.file import File
-from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.formats.lines import numbered, row_batches, up_to_blank_end
+from dpbart.tables.batch import Batch, DictRows, as_cell
+from dpbart.tables.formats.format import Draft, Format, Header, RowsToWrite, numbered, row_batches, up_to_blank_end
 from dpbart.tables.paths import Row, value_at
-from dpbart.tables.workbook_parts import check_parts
+from dpbart.tables.streams import Fault, File
 
 if TYPE_CHECKING:
-    from openpyxl.cell.cell import Cell
     from openpyxl.workbook.workbook import Workbook
 
+_BLOCK = 1 << 16  # bytes
+_IN_MEMORY = 4  # divides the bytes that a file may unpack to: the strings of a workbook are held in memory
 _MOST_ROWS = 2**20  # with the header
 _READ_AT_ONCE = 256  # rows
+_SHEETS_SHOWN = 30
 _LONGEST_CELL = 32_767  # characters
 _EXACT = 2**53  # Excel's numbers are floats
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # characters that XML lacks
@@ -42,30 +44,32 @@ _Dated = date | time | timedelta  # a datetime is a date
 
 
 @dataclass(frozen=True)
-class _SheetRows(Rows):
+class _SheetRows(DictRows):
     """Rows with dates and times, which only another workbook can hold."""
 
     def as_rows(self) -> Sequence[Row]:
         return [{name: _without_dates(value) for name, value in row.items()} for row in self.rows]
 
     def as_record(self, schema: pa.Schema) -> pa.RecordBatch:
-        return Rows(self.first, self.text_columns, self.as_rows()).as_record(schema)
+        return DictRows(self.first, self.text_columns, self.as_rows()).as_record(schema)
 
 
 class Excel(Format):
     """A workbook. Cells keep their values: texts, numbers, booleans, dates and times."""
 
     endings = (".xlsx",)
+    sheets = True
     compressible = False
 
-    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...] | None:
-        return next((tuple(header) for header in numbered(file, _header(file), place="in its header")), None)
+    def header(self, file: File, *, text_columns: tuple[str, ...] = (), named: Sequence[str] = ()) -> Header | None:
+        names = next(numbered(file, map(_names, _cells(file)), place="in its header"), None)
+        return None if names is None else Header(tuple(names), schema=None)
 
-    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[Rows]:
-        for batch in row_batches(numbered(file, _rows(file)), text_columns, size):
+    def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[DictRows]:
+        for batch in row_batches(numbered(file, _sheet_rows(file)), text_columns, size):
             yield _SheetRows(batch.first, batch.text_columns, batch.rows)
 
-    def draft(self, source: Source) -> Draft:
+    def draft(self, source: RowsToWrite) -> Draft:
         _openpyxl()
         source.check_types()
         _check_cells(source, source.columns, 0)
@@ -74,18 +78,14 @@ class Excel(Format):
             for number, row in enumerate(batch.as_rows(), start=batch.first):
                 _check_cells(source, source.cells(row, number), number)
 
-        return Draft(partial(_Sink, source=source), see)
-
-    def schema(self, file: File, text_columns: tuple[str, ...]) -> None:
-        return None
+        return Draft(partial(_SheetSink, source=source), see)
 
 
-class _Sink:
+class _SheetSink:
     """Streams rows to a sheet; the workbook is put together at the end."""
 
-    def __init__(self, handle: BinaryIO, source: Source) -> None:
-        self._handle = handle
-        self._source = source
+    def __init__(self, handle: BinaryIO, source: RowsToWrite) -> None:
+        self._handle, self._source = handle, source
         self._workbook = _openpyxl().Workbook(write_only=True)
         self._sheet = self._workbook.create_sheet()
         self._sheet.append([self._cell(name) for name in source.columns])
@@ -107,17 +107,15 @@ class _Sink:
         if isinstance(value, int | float) and math.isfinite(value) and abs(value) <= _EXACT:
             return value
         text = _FORBIDDEN.sub("\ufffd", as_cell(value))[:_LONGEST_CELL]
-        return self._as_text(text) if text.startswith(("=", "#")) else text
-
-    def _as_text(self, text: str) -> Cell:
-        """A cell that Excel does not take for a formula or an error, even after somebody has edited it."""
+        if not text.startswith(("=", "#")):
+            return text
+        # Excel must not take it for a formula or an error, even after somebody has edited the cell.
         cell = _openpyxl().cell.WriteOnlyCell(self._sheet, value=text)
-        cell.data_type = "s"
-        cell.quotePrefix = True
-        return cell  # type: ignore[no-any-return]
+        cell.data_type, cell.quotePrefix = "s", True
+        return cell
 
 
-def _check_cells(source: Source, cells: Sequence[str], number: int) -> None:
+def _check_cells(source: RowsToWrite, cells: Sequence[str], number: int) -> None:
     if number >= _MOST_ROWS:
         raise source.refusal(number, f"more than {_MOST_ROWS - 1} rows before it")
     if any(_FORBIDDEN.search(cell) for cell in cells):
@@ -126,19 +124,13 @@ def _check_cells(source: Source, cells: Sequence[str], number: int) -> None:
         raise source.refusal(number, f"a value of more than {_LONGEST_CELL} characters")
 
 
-def _rows(file: File) -> Iterator[dict[str, object]]:
+def _sheet_rows(file: File) -> Iterator[dict[str, object]]:
     rows = _cells(file)
     header = _names(next(rows, []))
     for cells in up_to_blank_end(rows):
         if len(cells) > len(header):
             raise Fault("a cell to the right of the header")
         yield dict(zip(header, [*cells, *[None] * (len(header) - len(cells))], strict=True))
-
-
-def _header(file: File) -> Iterator[list[str]]:
-    cells = next(_cells(file), None)
-    if cells is not None:
-        yield _names(cells)
 
 
 def _names(cells: list[object]) -> list[str]:
@@ -150,44 +142,54 @@ def _names(cells: list[object]) -> list[str]:
 def _cells(file: File) -> Iterator[list[object]]:
     """The rows of the sheet, each up to its last cell that is not empty."""
     openpyxl = _openpyxl()
-    with file.open_seekable() as source:
+    with file.bounds.watched(file.open_seekable(), file.name) as source:
         with _whole_workbook(file):
-            check_parts(source, file)
+            _check_parts(source, file)
             workbook = openpyxl.load_workbook(source, read_only=True, data_only=True, keep_links=False)
-        try:
+        with closing(workbook):
             yield from _cells_of(workbook, file)
-        finally:
-            workbook.close()
 
 
 def _cells_of(workbook: Workbook, file: File) -> Iterator[list[object]]:
     with _whole_workbook(file):
-        sheets = [sheet for sheet in workbook.worksheets if _has_cells(sheet, file)]
-    if len(sheets) > 1:
-        raise Fault(f"{len(sheets)} sheets have cells, but a table has one. Keep one sheet")
-    rows = _values(sheets[0]) if sheets else iter(())
+        sheet = _chosen_sheet(workbook.worksheets, file)
+    rows, longest = iter(()) if sheet is None else _values(sheet, file), file.bounds.longest
     while True:
         with _whole_workbook(file):
             some = list(map(_trimmed, islice(rows, _READ_AT_ONCE)))
         if not some:
             return
         for row in some:
-            _check_length(row, file)
+            if longest is not None and sum(len(cell) for cell in row if isinstance(cell, str)) > longest:
+                raise Fault(f"a row longer than {longest} characters")
             yield row
 
 
-def _has_cells(sheet: object, file: File) -> bool:
+def _chosen_sheet(sheets: Sequence[Any], file: File) -> object | None:
+    """The sheet that the user names, by name or number, or the only one that has cells; None if no sheet has any."""
+    if file.sheet is not None:
+        numbers = {str(number): sheet for number, sheet in enumerate(sheets, start=1)}
+        found = {**numbers, **{sheet.title: sheet for sheet in sheets}}.get(file.sheet)
+        if found is None:
+            raise BadTable(f"{file.name} has no sheet {file.sheet!r}. It has: {_listed(sheets, sheets)}.")
+        return cast(object, found)
+    filled = [sheet for sheet in sheets if any(map(_trimmed, _values(sheet, file)))]
+    if len(filled) > 1:
+        raise BadTable(
+            f"{file.name} has {len(filled)} sheets with cells: {_listed(filled, sheets)}. Pass --sheet with the "
+            "name or number of one of them."
+        )
+    return filled[0] if filled else None
+
+
+def _listed(shown: Sequence[Any], sheets: Sequence[Any]) -> str:
+    """Sheets by number and name."""
+    more = f" and {len(shown) - _SHEETS_SHOWN} more" if len(shown) > _SHEETS_SHOWN else ""
+    return ", ".join(f"{sheets.index(sheet) + 1} {sheet.title!r}" for sheet in shown[:_SHEETS_SHOWN]) + more
+
+
+def _values(sheet: object, file: File) -> Iterator[tuple[object, ...]]:
     file.bounds.going()
-    return any(map(_trimmed, _values(sheet)))
-
-
-def _check_length(row: list[object], file: File) -> None:
-    longest = file.bounds.longest
-    if longest is not None and sum(len(cell) for cell in row if isinstance(cell, str)) > longest:
-        raise Fault(f"a row longer than {longest} characters")
-
-
-def _values(sheet: object) -> Iterator[tuple[object, ...]]:
     sheet.reset_dimensions()  # type: ignore[attr-defined]  # some programs write wrong ones, and cells would be lost
     # A damaged row number would make openpyxl fill a gap of any length with empty rows.
     yield from islice(sheet.iter_rows(values_only=True), _MOST_ROWS)  # type: ignore[attr-defined]
@@ -213,6 +215,39 @@ def _whole_workbook(file: File) -> Iterator[None]:
         except Exception:
             pass
     raise BadTable(f"{file.name} is not a whole Excel workbook. Write or copy it again.")
+
+
+def _check_parts(source: BinaryIO, file: File) -> None:
+    """Refuse a workbook that unpacks to too much, or whose XML may define entities, which can expand to gigabytes."""
+    with zipfile.ZipFile(source) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())  # zipfile reads no more than that of a part
+        file.bounds.check(unpacked, file.name, parts=_IN_MEMORY)
+        for part in archive.infolist():
+            with archive.open(part) as opened:
+                if _declares_types(opened):
+                    raise BadTable(f"{file.name} has a part with a DOCTYPE, which no workbook has. Save it again.")
+
+
+class _Known(Exception):
+    """A document type begins, or the first element. Its argument says whether it is a document type."""
+
+
+def _declares_types(part: IO[bytes]) -> bool:
+    """Whether an XML file has a document type. Reads up to the first element, because it must come before that."""
+
+    def stop(declares: bool, *_: object) -> None:
+        raise _Known(declares)
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler, parser.StartElementHandler = partial(stop, True), partial(stop, False)
+    try:
+        while block := part.read(_BLOCK):
+            parser.Parse(block)
+    except _Known as known:
+        return bool(known.args[0])
+    except expat.ExpatError:  # what is not XML, such as a picture, has no document type
+        return False
+    return False
 
 
 def _without_dates(value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO
 
@@ -10,18 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbart.errors import BadTable
-from dpbart.tables import structs
 from dpbart.tables.batch import ArrowRows, Batch
-from dpbart.tables.file import File
-from dpbart.tables.formats.format import Draft, Format, Source
-from dpbart.tables.pandas_index import index_metadata
-from dpbart.tables.schema import FoundSchema, bare
+from dpbart.tables.formats.format import Draft, Format, Header, RowsToWrite
+from dpbart.tables.paths import field_at, keys_of, spread_fields, with_field
+from dpbart.tables.schema import FoundSchema, bare, index_metadata
+from dpbart.tables.streams import File
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError)
 _BLOCK = 2**20  # bytes read at a time: a column of a row group can be larger than memory
 _GROUP_ROWS = 2**16  # rows in a row group: one group per batch would be slow to read, and large
 _GROUP_BYTES = 2**26
-_IN_MEMORY = 2  # a column of a row group may unpack to one part in two of what a file may
+_IN_MEMORY = 2  # divides the bytes that a file may unpack to: a column of a row group is held in memory
 _HEADERS = 2**16  # bytes of a column that are not its values, at least
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 
@@ -33,45 +33,39 @@ class Parquet(Format):
     typed = named = True
     compressible = False
 
-    def columns(self, file: File, named: Sequence[str] = ()) -> tuple[str, ...]:
-        return tuple(structs.spread(list(_file_schema(file)), named))
-
-    def schema(self, file: File, text_columns: tuple[str, ...]) -> pa.Schema:
-        schema = _file_schema(file)
-        fields = list(schema)
-        for column in text_columns:
-            texts = structs.field_at(schema, column)
-            if pa.types.is_dictionary(texts.type):
-                plain = texts.with_type(texts.type.value_type)
-                fields = structs.with_field(fields, structs.keys_of(schema, column), plain)
-        # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
-        bared = [field.with_type(bare(field.type)).remove_metadata() for field in fields]
-        return pa.schema(bared, metadata=index_metadata(schema))
+    def header(self, file: File, *, text_columns: tuple[str, ...] = (), named: Sequence[str] = ()) -> Header:
+        with _opened(file) as opened:
+            stored = opened.schema_arrow
+        columns = tuple(spread_fields(list(stored), (*text_columns, *named)))
+        return Header(columns, _schema(stored, [column for column in text_columns if column in columns]))
 
     def batches(self, file: File, *, text_columns: tuple[str, ...], size: int) -> Iterator[ArrowRows]:
-        schema = self.schema(file, text_columns)
         done = unpacked = 0
-        records = _records(file, size)
-        while True:
-            try:
-                record = next(records)
-                _check_length(record, file, done)
-                record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
-                record = pa.RecordBatch.from_arrays(list(map(_as_type, record.columns, schema.types)), schema=schema)
-            except StopIteration:
-                return
-            except _UNREADABLE:
-                break
-            unpacked += record.nbytes
-            file.bounds.check(unpacked, file.name)
-            yield ArrowRows(first=done + 1, text_columns=text_columns, record=record)
-            done += record.num_rows
+        with _opened(file) as opened:
+            schema = _schema(opened.schema_arrow, text_columns)
+            _check_size(opened.metadata, file)
+            records = opened.iter_batches(batch_size=size, use_threads=False)  # one thread: the model needs the others
+            while True:
+                try:
+                    record = next(records, None)
+                    if record is None:
+                        return
+                    _check_length(record, file, done)
+                    record.validate(full=True)  # the Parquet reader does not check that strings are UTF-8
+                    arrays = list(map(_as_type, record.columns, schema.types))
+                    record = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                except _UNREADABLE:
+                    break
+                unpacked += record.nbytes
+                file.bounds.check(unpacked, file.name)
+                yield ArrowRows(first=done + 1, text_columns=text_columns, record=record)
+                done += record.num_rows
         raise BadTable(f"{file.name} is broken after row {done}: the rows there cannot be decoded.")
 
-    def draft(self, source: Source) -> Draft:
+    def draft(self, source: RowsToWrite) -> Draft:
         if source.schema is not None:
             schema = pa.schema(list(source.schema), metadata=index_metadata(source.schema))  # of columns that are left
-            return Draft(partial(_Sink, schema=schema))
+            return Draft(partial(_ParquetSink, schema=schema))
         found = FoundSchema(source.columns)
 
         def see(batch: Batch) -> None:
@@ -79,10 +73,10 @@ class Parquet(Format):
                 source.cells(row, number)  # refuses what a column cannot hold
             found.see(batch)
 
-        return Draft(lambda handle: _Sink(handle, found.schema()), see, needs_all=True)
+        return Draft(lambda handle: _ParquetSink(handle, found.schema()), see, needs_all=True)
 
 
-class _Sink:
+class _ParquetSink:
     """Writes row groups of many batches."""
 
     def __init__(self, handle: BinaryIO, schema: pa.Schema) -> None:
@@ -111,30 +105,34 @@ class _Sink:
         self._rows = self._bytes = 0
 
 
-def _file_schema(file: File) -> pa.Schema:
-    try:
-        with pq.ParquetFile(file.seekable()) as opened:
-            return opened.schema_arrow
-    except _UNREADABLE:
-        problem = f"{file.name} is not a whole Parquet file. Write or copy it again."
-    raise BadTable(problem)  # outside the handler: Arrow's own message may quote the file
+@contextmanager
+def _opened(file: File) -> Iterator[pq.ParquetFile]:
+    with file.open_seekable() as handle:
+        try:
+            open_file = partial(pq.ParquetFile, handle, buffer_size=_BLOCK, page_checksum_verification=True)
+            opened = open_file()
+            if file.bounds.longest is not None:  # read strings as dictionaries, to measure them before rows repeat them
+                columns = map(opened.schema.column, range(len(opened.schema)))
+                strings = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+                opened = open_file(metadata=opened.metadata, read_dictionary=strings)
+        except _UNREADABLE:
+            opened = None
+        if opened is None:  # outside the handler: Arrow's own message may quote the file
+            raise BadTable(f"{file.name} is not a whole Parquet file. Write or copy it again.")
+        with opened:
+            yield opened
 
 
-def _records(file: File, size: int) -> Iterator[pa.RecordBatch]:
-    kept = None if file.bounds.longest is None else _strings(file)
-    with pq.ParquetFile(
-        file.seekable(), buffer_size=_BLOCK, page_checksum_verification=True, read_dictionary=kept
-    ) as opened:
-        _check_size(opened.metadata, file)
-        # One thread: the model needs the others.
-        yield from opened.iter_batches(batch_size=size, use_threads=False)
-
-
-def _strings(file: File) -> list[str]:
-    """The columns that are read with a dictionary, until the length of its values is checked: rows may repeat them."""
-    with pq.ParquetFile(file.seekable()) as opened:
-        columns = map(opened.schema.column, range(len(opened.schema)))
-        return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+def _schema(stored: pa.Schema, text_columns: Sequence[str]) -> pa.Schema:
+    """The types of a file, without dictionaries of texts and without metadata."""
+    fields = list(stored)
+    for column in text_columns:
+        texts = field_at(stored, column)
+        if pa.types.is_dictionary(texts.type):
+            fields = with_field(fields, keys_of(stored, column), texts.with_type(texts.type.value_type))
+    # Metadata of the file and its fields can describe the private rows, and no card lists it: leave it out.
+    bared = [field.with_type(bare(field.type)).remove_metadata() for field in fields]
+    return pa.schema(bared, metadata=index_metadata(stored))
 
 
 def _check_size(stated: pq.FileMetaData, file: File) -> None:
@@ -143,9 +141,8 @@ def _check_size(stated: pq.FileMetaData, file: File) -> None:
     bounds.check(sum(group.total_byte_size for group in groups), file.name)
     for column in [group.column(place) for group in groups for place in range(group.num_columns)]:
         bounds.check(column.total_uncompressed_size, file.name, parts=_IN_MEMORY)
-        if bounds.longest is None:
-            continue
-        if column.total_uncompressed_size > bounds.longest * column.num_values + _HEADERS:
+        most = None if bounds.longest is None else bounds.longest * column.num_values + _HEADERS
+        if most is not None and column.total_uncompressed_size > most:
             raise _too_long(file, 0)
 
 

@@ -5,27 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpbart.errors import BadParameter, BadTable
-from dpbart.tables.compression import CODECS
-from dpbart.tables.dialect import Dialect
+from dpbart.options.rewriting import Dialect
 from dpbart.tables.formats.delimited import Delimited
 from dpbart.tables.formats.excel import Excel
-from dpbart.tables.formats.folder import Folder
 from dpbart.tables.formats.format import Format
-from dpbart.tables.formats.json_array import JsonArray
-from dpbart.tables.formats.json_lines import JsonLines
+from dpbart.tables.formats.json import JsonArray, JsonLines
 from dpbart.tables.formats.parquet import Parquet
-from dpbart.tables.formats.plain_text import Document, PlainText, StandardStream
-from dpbart.tables.standard import STANDARD
+from dpbart.tables.formats.texts import Document, Folder, PlainText, StandardStream
+from dpbart.tables.streams import CODECS, STANDARD
 
-FORMATS: tuple[Format, ...] = (
-    Delimited(".csv", ",;\t|"),
-    Delimited(".tsv", "\t"),
-    JsonLines(),
-    JsonArray(),
-    Parquet(),
-    Excel(),
-    PlainText(),
-)
+_TABLES = (Delimited(".csv", ",;\t|"), Delimited(".tsv", "\t"), JsonLines(), JsonArray(), Parquet(), Excel())
+FORMATS: tuple[Format, ...] = (*_TABLES, PlainText())
 _PLAIN = Dialect()
 
 
@@ -34,12 +24,12 @@ def find_format(path: Path, dialect: Dialect = _PLAIN) -> Format | None:
     name, codec = _name(path, dialect)
     if path != STANDARD and (path.is_dir() or not (name.suffix or path.exists())):
         return Folder()
-    found = next((format for format in FORMATS if name.suffix.lower() in format.endings), None)
-    if not isinstance(found, PlainText):
-        return None if found is not None and codec is not None and not found.compressible else found
+    format = next((format for format in FORMATS if name.suffix.lower() in format.endings), None)
+    if not isinstance(format, PlainText):
+        return None if format is not None and codec is not None and not format.compressible else format
     if dialect.document:
         return Document()
-    return StandardStream() if path == STANDARD else found
+    return StandardStream() if path == STANDARD else format
 
 
 def codec_of(path: Path, dialect: Dialect = _PLAIN) -> str | None:
@@ -52,19 +42,15 @@ def codec_of(path: Path, dialect: Dialect = _PLAIN) -> str | None:
 
 
 def format_of(path: Path, dialect: Dialect = _PLAIN) -> Format:
-    """The format of a file, of a folder or of "-".
+    """The format of a file, of a folder or of "-". Refuses an unknown ending, and an unknown --format.
 
     >>> format_of(Path("reviews.CSV")).endings
     ('.csv',)
-
-    Raises:
-        BadTable: If the ending is unknown.
-        BadParameter: If the format that the user gives is unknown.
     """
     format = find_format(path, dialect)
     if format is not None:
         return format
-    endings = [ending for each in FORMATS for ending in each.endings]
+    endings = [ending for known in FORMATS for ending in known.endings]
     if path == STANDARD:
         names = ", ".join(ending.removeprefix(".") for ending in endings)
         raise BadParameter(f"--format must be one of {names}, got {dialect.format!r}. Text may be compressed: csv.gz.")
@@ -75,7 +61,7 @@ def format_of(path: Path, dialect: Dialect = _PLAIN) -> Format:
 
 
 def _name(path: Path, dialect: Dialect) -> tuple[Path, str | None]:
-    """A name whose ending is that of the format, and the compression that the whole name shows."""
+    """The name without the ending of its compression, and that compression."""
     name = Path(f"-.{dialect.format or 'txt'}") if path == STANDARD else path
     codec = CODECS.get(name.suffix.lower())
     return (name, None) if codec is None else (name.with_suffix(""), codec)

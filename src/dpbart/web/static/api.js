@@ -29,6 +29,10 @@ async function ask(path, { method = "GET", body = null, headers = {}, signal = n
   throw new Problem(answer.status, await answer.json().catch(() => ({})));
 }
 
+// A list is a name that occurs several times.
+export const queryOf = (wanted) =>
+  new URLSearchParams(Object.entries(wanted).flatMap(([name, value]) => [value].flat().map((each) => [name, String(each)])));
+
 export const get = async (path, signal) => (await ask(path, { signal })).json();
 
 // A file, with the name that the server gives it.

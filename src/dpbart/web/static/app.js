@@ -7,6 +7,7 @@ import { attempt, byId } from "./dom.js";
 import { startExamples } from "./examples.js";
 import { startGuide } from "./guide.js";
 import { keepFor, look, startJobs } from "./jobs.js";
+import { startOptions } from "./options.js";
 import { startPeople } from "./people.js";
 import { startTabs } from "./tabs.js";
 import { startTexts } from "./texts.js";
@@ -18,6 +19,7 @@ function start() {
     byId("text-person").required = ledger;
     countPeople(ledger);
     keepFor(limits);
+    await startOptions();
     await startBudget();
     byId("text-go").disabled = byId("file-go").disabled = false; // nothing can be sent before there is a budget
     await Promise.all([startExamples(), look()]);

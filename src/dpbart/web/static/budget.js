@@ -1,10 +1,11 @@
 // Model, mechanism and epsilon, and what they mean at every moment.
 
-import { get } from "./api.js";
+import { get, queryOf } from "./api.js";
+import { bookOptions, showBook, startBook } from "./book.js";
 import { attempt, byId, element, facts } from "./dom.js";
 import { pictures } from "./picture.js";
 import { NOT_PRIVATE, promise } from "./promise.js";
-import { guesserWords, promiseWords } from "./words.js";
+import { bookWords, promiseWords, said } from "./words.js";
 
 const STEPS = [0.5, 1, 2, 5, 10, 20, 50, 100, 150, 250, 500, 1000, 2500]; // for models that take any budget
 const START = 10;
@@ -22,10 +23,10 @@ const chosen = () => models.find((each) => each.name === byId("model").value);
 export function settings() {
   const mechanism = byId("mechanism").value;
   const epsilon = Number(byId("epsilon").value);
-  return { model: byId("model").value, mechanism, ...(mechanism === "none" ? {} : { epsilon }) };
+  return { model: byId("model").value, mechanism, ...(mechanism === "none" ? {} : { epsilon }), ...bookOptions() };
 }
 
-const pathOf = (wanted) => `/v1/noise?${new URLSearchParams(wanted)}`;
+const pathOf = (wanted) => `/v1/noise?${queryOf(wanted)}`;
 
 async function noiseOf(wanted) {
   const path = pathOf(wanted);
@@ -34,16 +35,18 @@ async function noiseOf(wanted) {
 }
 
 const steps = () => (chosen().budgets.length > 0 ? chosen().budgets : STEPS);
+const largest = () => chosen().budgets.at(-1) ?? Infinity; // a model without steps takes any budget
 
 function show(noise) {
   const lines = noise.words.map(({ name, words }) => [name, words]);
   const full = element("details", {}, element("summary", {}, "All figures"), facts(lines));
   full.open = byId("meaning-full").querySelector("details")?.open ?? false;
   byId("meaning").replaceChildren(...pictures(noise));
+  byId("book-said").textContent = bookWords(noise, settings());
   byId("meaning-full").replaceChildren(full);
   byId("meaning").removeAttribute("aria-busy");
-  byId("slider").setAttribute("aria-valuetext", `epsilon ${byId("epsilon").value}. ${guesserWords(noise).title}.`);
-  promise("settings", { isPrivate: noise.guarantee.private, level: noise.guarantee.level, words: promiseWords(noise) });
+  byId("slider").setAttribute("aria-valuetext", `epsilon ${byId("epsilon").value}. ${said(noise, "In words")}`);
+  promise("settings", { guarantee: noise.guarantee, words: promiseWords(noise) });
 }
 
 async function changed() {
@@ -71,7 +74,9 @@ function modelChanged() {
     ...chosen().mechanisms.map((name) => element("option", { value: name }, name === "none" ? `none: ${NOT_PRIVATE}` : name)),
   );
   byId("slider").max = String(steps().length - 1);
-  return setEpsilon(Number(byId("epsilon").value) || START);
+  for (const each of document.querySelectorAll("button[data-epsilon]")) each.disabled = Number(each.dataset.epsilon) > largest();
+  showBook(chosen());
+  return setEpsilon(Math.min(Number(byId("epsilon").value) || START, largest()));
 }
 
 // Ask ahead, so that the slider never has to wait while the server is busy.
@@ -90,6 +95,7 @@ export async function startBudget() {
     element("option", { value: each.name, selected: each.name === offered.default, title: each.summary }, each.name)));
   byId("model").onchange = modelChanged;
   byId("mechanism").onchange = changed;
+  startBook(changed);
   byId("slider").oninput = () => {
     byId("epsilon").value = String(steps()[Number(byId("slider").value)]);
     changed();

@@ -40,7 +40,7 @@ function rebuilt(part) {
 
 // Both are strings: the JSON and the page.
 export function showCard(name, { json, html }) {
-  promise("card", { isPrivate: JSON.parse(json).private, words: "The output of this card has no guarantee." });
+  promise("card", JSON.parse(json).private ? null : { guarantee: { private: false }, words: "The output of this card has no guarantee." });
   byId("card-title").textContent = `Privacy card of ${name}`;
   byId("card-page").replaceChildren(...[...parsed(html).body.children].map(rebuilt).filter((each) => each !== null));
   byId("card").hidden = false;

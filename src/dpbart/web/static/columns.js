@@ -1,13 +1,17 @@
 // The columns of the chosen file, and what happens to each of them.
 
 import { act } from "./api.js";
-import { attempt, byId, element } from "./dom.js";
+import { attempt, byId, element, Mistake } from "./dom.js";
+import { furtherOptions, whenOptionsChange } from "./options.js";
 
 const LEFT_OUT = "left out", RELEASED = "released as it is";
 const PERSON = "person: whose text it is";
 const ROLES = {
   out: LEFT_OUT, text: "text: rewritten", "person-out": `${PERSON}, ${LEFT_OUT}`, person: `${PERSON}, ${RELEASED}`, label: "label", other: RELEASED,
 };
+// The last word of a name says what a column holds: "patient note", and not "note id".
+const SOUNDS_LIKE_TEXT = ["text", "texts", "note", "notes", "feedback", "comment", "comments", "review", "reviews", "message", "messages", "narrative",
+  "complaint", "complaints", "description", "remark", "remarks", "opinion", "body", "content", "letter", "report", "transcript", "utterance", "sentence"];
 const PLAIN = /\.txt(\.(gz|bz2|zst))?$/i; // has texts and no columns
 
 let asked = null; // the file whose columns are shown, or will be
@@ -19,11 +23,21 @@ export const countPeople = (ledger) => { isCounted = ledger; };
 const lines = () => [...byId("roles").querySelectorAll("select")];
 const having = (role) => lines().filter((each) => each.value === role).map((each) => each.dataset.column);
 
-// A name alone decides. The values of a column are private. What nobody has asked for is not released.
-const guess = (name, names) => (names.length === 1 || name === "text" ? "text" : "out");
+// Beside the columns, if they are shown.
+const wrong = (words) => new Mistake(byId("columns").hidden ? "problem" : "columns-problem", words);
+
+const lastWord = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase().split(/[^a-z]+/).filter((word) => word !== "").at(-1);
+
+// A name alone decides. The values of a column are private. What nobody has asked for is not released, so one column at
+// most is taken for the texts: the one that sounds most like it.
+function guess(names) {
+  if (names.length === 1 || names.includes("text")) return names.length === 1 ? names[0] : "text";
+  const rank = (name) => SOUNDS_LIKE_TEXT.indexOf(lastWord(name));
+  return names.filter((name) => rank(name) >= 0).sort((one, other) => rank(one) - rank(other))[0];
+}
 
 function line(name, place, names) {
-  const first = guess(name, names);
+  const first = name === guess(names) ? "text" : "out";
   const options = Object.entries(ROLES).map(([role, words]) => element("option", { value: role, selected: role === first }, words));
   return element("div", { class: "role" },
     element("label", { for: `role-${place}` }, name),
@@ -40,7 +54,7 @@ function offer(role, instead, isOffered) {
 
 // Show the fields that belong to what is chosen.
 function update() {
-  const isShuffled = byId("shuffle").checked, isJoined = byId("join-documents").checked;
+  const { shuffle: isShuffled = false, join_documents: isJoined = false } = furtherOptions();
   offer("other", "out", !isShuffled && !isJoined);
   offer("person", "person-out", !isShuffled);
   byId("join-columns-field").hidden = having("text").length < 2;
@@ -56,8 +70,11 @@ function show(file, { columns, reading }) {
   update();
 }
 
-// Which characters the bytes of a file stand for, if the file itself does not say it.
-const encodingOption = () => (byId("encoding").value === "" ? {} : { encoding: byId("encoding").value });
+// How to read a file, as far as the file itself does not say it.
+function dialect() {
+  const { delimiter, encoding, sheet } = furtherOptions();
+  return { delimiter, encoding, sheet }; // JSON leaves out what is undefined
+}
 
 // Ask for the columns of a file, and show them. Without a file, show none.
 export async function chooseFile(file) {
@@ -67,7 +84,7 @@ export async function chooseFile(file) {
   byId("join-columns").checked = byId("document").checked = false;
   if (file === null) return;
   const form = new FormData();
-  form.append("options", JSON.stringify(encodingOption()));
+  form.append("options", JSON.stringify(dialect()));
   form.append("file", file);
   byId("columns-asked").textContent = "Looking for the columns.";
   try {
@@ -81,7 +98,7 @@ export async function chooseFile(file) {
 }
 
 function only(named, words) {
-  if (named.length > 1) throw new Error(`Only one column can be the ${words}, and ${named.length} are. Choose one of them.`);
+  if (named.length > 1) throw wrong(`Only one column can be the ${words}, and ${named.length} are. Choose one of them.`);
   return named[0] ?? null;
 }
 
@@ -94,13 +111,13 @@ function labelOptions() {
   if (policy !== "randomize") return { label_column: column, labels: policy };
   const epsilon = Number(byId("label-epsilon").value);
   const set = byId("label-set").value.split(",").map((each) => each.trim()).filter((each) => each !== "");
-  if (!(epsilon > 0)) throw new Error("Randomised labels need an epsilon greater than 0. Type one next to the columns.");
-  if (set.length < 2) throw new Error("Randomised labels need all labels that there can be, at least two. Type them next to the columns.");
+  if (!(epsilon > 0)) throw wrong("Randomised labels need an epsilon greater than 0. Type one next to the columns.");
+  if (set.length < 2) throw wrong("Randomised labels need all labels that there can be, at least two. Type them next to the columns.");
   return { label_column: column, labels: `randomize:${epsilon}`, label_set: set };
 }
 
 function plainOptions() {
-  if (isCounted) throw new Error("This server counts what people spend, and plain text does not say whose it is. Use a table with a column of ids.");
+  if (isCounted) throw wrong("This server counts what people spend, and plain text does not say whose it is. Use a table with a column of ids.");
   return byId("document").checked ? { document: true } : {};
 }
 
@@ -109,10 +126,10 @@ export async function columnOptions(file) {
   const wasKnown = isKnown && asked === file;
   if (!wasKnown) await chooseFile(file);
   if (PLAIN.test(file.name)) return plainOptions();
-  if (!wasKnown) throw new Error("The columns of the file are shown now. Look at them, and press the button again.");
+  if (!wasKnown) throw wrong("The columns of the file are shown now. Look at them, and press the button again.");
   const texts = having("text"), person = thePerson(), label = labelOptions();
-  if (texts.length === 0) throw new Error("No column is rewritten yet. Choose the one that has the texts.");
-  if (isCounted && person === null) throw new Error("This server counts what people spend. Choose the column that says whose text it is.");
+  if (texts.length === 0) throw wrong("No column is rewritten yet. Choose the one that has the texts.");
+  if (isCounted && person === null) throw wrong("This server counts what people spend. Choose the column that says whose text it is.");
   return {
     text_column: texts.length === 1 ? texts[0] : texts,
     ...(texts.length > 1 && byId("join-columns").checked ? { join_columns: true } : {}),
@@ -122,23 +139,9 @@ export async function columnOptions(file) {
   };
 }
 
-// The further choices, as options of a job. What is left as it is, is not sent.
-export function moreOptions() {
-  const options = encodingOption();
-  for (const [id, name] of [["shuffle", "shuffle"], ["join-documents", "join_documents"]]) {
-    if (byId(id).checked) options[name] = true;
-  }
-  if (byId("split").checked) {
-    options.split = "sentences";
-    if (byId("pieces").value !== "") options.pieces = Number(byId("pieces").value);
-  }
-  if (byId("missing-person").value !== "refuse") options.missing_person = byId("missing-person").value;
-  if (byId("person-budget").value !== "") options.person_budget = Number(byId("person-budget").value);
-  return options;
-}
-
 export function startColumns() {
-  for (const id of ["shuffle", "join-documents", "label-policy"]) byId(id).onchange = update;
-  byId("encoding").onchange = () => attempt(() => chooseFile(asked));
-  byId("split").onchange = () => { byId("pieces-field").hidden = !byId("split").checked; };
+  byId("label-policy").onchange = update;
+  whenOptionsChange("shuffle", update);
+  whenOptionsChange("join_documents", update);
+  for (const name of ["encoding", "sheet"]) whenOptionsChange(name, () => attempt(() => chooseFile(asked)));
 }

@@ -26,11 +26,21 @@ export const facts = (lines) =>
   element("table", {}, element("tbody", {}, ...lines.map(([name, words]) =>
     element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, words)))));
 
-// One problem at a time, at the top of the page, where the reader is taken.
+// A mistake in what is chosen, which is told beside it: in the element with the id `place`.
+export class Mistake extends Error {
+  constructor(place, words) {
+    super(words);
+    this.place = place;
+  }
+}
+
+// One problem at a time, at the top of the page or in its own place, where the reader is taken.
 export function showProblem(error) {
-  const place = byId("problem");
-  place.textContent = error === null ? "" : error.message;
-  place.hidden = error === null;
+  const place = byId(error?.place ?? "problem");
+  for (const each of document.querySelectorAll("[data-problem]")) {
+    each.textContent = each === place && error !== null ? error.message : "";
+    each.hidden = each.textContent === "";
+  }
   if (error !== null) place.scrollIntoView({ block: "center" });
 }
 

@@ -1,6 +1,6 @@
 // Public texts at the chosen budget. Nobody is charged for them.
 
-import { get } from "./api.js";
+import { get, queryOf } from "./api.js";
 import { settings, whenBudgetChanges } from "./budget.js";
 import { byId, element } from "./dom.js";
 import { pairs } from "./pairs.js";
@@ -17,7 +17,7 @@ async function show() {
   asked = new AbortController();
   place.setAttribute("aria-busy", "true");
   try {
-    const { examples } = await get(`/v1/examples?${new URLSearchParams(settings())}`, asked.signal);
+    const { examples } = await get(`/v1/examples?${queryOf(settings())}`, asked.signal);
     const all = pairs(examples.map((each) => each.original), examples.map((each) => each.rewritten));
     const more = element("details", {}, element("summary", {}, "More examples"), ...all.slice(FIRST));
     more.open = place.querySelector("details")?.open ?? false;

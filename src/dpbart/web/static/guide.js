@@ -1,10 +1,9 @@
 // "How much privacy do I need?": what the chosen budget means for a person, and for a shuffled file.
 
-import { get } from "./api.js";
+import { get, queryOf } from "./api.js";
 import { settings, whenBudgetChanges } from "./budget.js";
 import { byId } from "./dom.js";
 import { whenOpened } from "./tabs.js";
-import { personWords, shuffledWords } from "./words.js";
 
 const PAUSE = 400; // milliseconds without a change before the server is asked
 const LEAST_DELTA_DIGITS = 5;
@@ -15,15 +14,16 @@ let asked = 0;
 // A tenth of 1 / people at most, and no more than 0.00001: the delta that a new ledger gets.
 const deltaFor = (people) => `1e-${Math.max(LEAST_DELTA_DIGITS, String(people).length + 1)}`;
 
-const noise = (wanted) => get(`/v1/noise?${new URLSearchParams(wanted)}`);
+const noise = (wanted) => get(`/v1/noise?${queryOf(wanted)}`);
 
-const person = async (chosen, texts) => personWords(await noise({ ...chosen, texts }));
+const person = async (chosen, texts) => (await noise({ ...chosen, texts })).person.words;
 
 async function shuffled(chosen, people) {
   const { guarantee } = await noise(chosen);
   if (!guarantee.private) return "There is no promise at this setting, and shuffling does not make one.";
   if (guarantee.delta > 0) return "Shuffling needs a mechanism whose delta is 0, such as response or laplace. This one has another.";
-  return shuffledWords(await noise({ ...chosen, people, delta: deltaFor(people) }));
+  const told = await noise({ ...chosen, people, delta: deltaFor(people) });
+  return told.shuffled.words.map(({ name, words }) => `${name}: ${words.replace(/\.$/, "")}.`).join(" ");
 }
 
 // The answer to one field, in its place.

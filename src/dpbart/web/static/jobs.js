@@ -3,14 +3,15 @@
 import { act, askOnce, fetched, get } from "./api.js";
 import { settings } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
-import { chooseFile, columnOptions, moreOptions } from "./columns.js";
+import { chooseFile, columnOptions } from "./columns.js";
 import { attempt, button, byId, element, save } from "./dom.js";
+import { furtherOptions } from "./options.js";
 import { NOT_PRIVATE, promise } from "./promise.js";
 import { lasting, moment, rate, timeLeft } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
 const LONG_PAUSE = 2000; // and if the server does not answer
-const SAID = { waiting: "waiting for its turn", running: "rewriting", cancelled: "cancelled", failed: "failed", done: "done" };
+const SAID = { waiting: "waiting for its turn", running: "rewriting", asking: "waiting for your answer", cancelled: "cancelled", failed: "failed", done: "done" };
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
 let following = false;
@@ -74,6 +75,7 @@ function buttons(job) {
   const offered = {
     waiting: [button("Cancel", () => change(job, "cancel"))],
     running: [button("Cancel", () => change(job, "cancel"))],
+    asking: [button("Rewrite it all the same", () => change(job, "resume")), button("Delete", () => remove(job))],
     cancelled: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     failed: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     done: [button("Download with its card", () => attempt(() => download(job)), { class: "main" }),
@@ -88,6 +90,15 @@ function promised({ guarantee, shuffled }) {
   if (!guarantee.private) return element("p", { class: "not-private" }, NOT_PRIVATE);
   const together = shuffled === null ? "" : ` The shuffled output as a whole has ${shuffled.words} for those who see nothing else.`;
   return element("p", {}, `Each text has ${guarantee.words}.${together}`);
+}
+
+// A job that promises somebody less than the page showed does nothing before its owner has answered.
+function question({ status, worst }) {
+  if (status !== "asking") return null;
+  const { guarantee, texts, words } = worst;
+  const remedy = texts === 1 ? "" : " Joined into one text, they would have one epsilon. For that, delete this job, tick the option that joins them, and send the file again.";
+  return element("p", { class: "problem", role: "alert" }, `This file promises less than the page showed: ${guarantee.words} for ${words}. That promise is ${
+    guarantee.level}. Nothing is rewritten or spent yet.${remedy}`);
 }
 
 // What the server still has of a job, and how long.
@@ -108,7 +119,7 @@ function frame(job) {
   const bar = element("progress", { "aria-label": `Progress of ${job.name}` });
   const place = element("article", { class: "job", "data-job": job.id },
     element("h3", {}, job.name),
-    promised(job), standing, isOpen(job) ? bar : null,
+    question(job), promised(job), standing, isOpen(job) ? bar : null,
     ...job.notices.map((notice) => element("p", { class: "quiet" }, notice)),
     job.problem === null ? null : element("p", { class: "problem" }, job.problem.detail),
     kept(job), buttons(job));
@@ -131,6 +142,16 @@ function draw(job) {
   if (job.rows !== null) [seen.bar.max, seen.bar.value] = [Math.max(1, job.rows), job.done];
 }
 
+// The weakest promise that anybody gets from these files.
+function worstOf(jobs) {
+  const rewritten = jobs.filter(({ status, worst }) => worst !== null && status !== "asking");
+  const open = rewritten.find(({ worst }) => !worst.guarantee.private);
+  if (open !== undefined) return { guarantee: open.worst.guarantee, words: "A file below has no guarantee." };
+  const [first] = rewritten.sort((one, other) => other.worst.guarantee.epsilon - one.worst.guarantee.epsilon);
+  return first === undefined ? null
+    : { guarantee: first.worst.guarantee, words: `${first.worst.guarantee.words} for ${first.worst.words} in ${first.name}.` };
+}
+
 // What the server has, now and while something runs.
 export async function look() {
   const { jobs } = await get("/v1/jobs");
@@ -141,8 +162,7 @@ export async function look() {
     }
   }
   for (const job of [...jobs].reverse()) draw(job);
-  const open = jobs.some((job) => job.guarantee !== null && !job.guarantee.private);
-  promise("jobs", open ? { isPrivate: false, words: "A file below has no guarantee." } : null);
+  promise("jobs", worstOf(jobs));
   if (jobs.some(isOpen) && !following) follow();
 }
 
@@ -163,7 +183,8 @@ async function follow() {
 async function send() {
   const [file] = byId("file").files;
   if (file === undefined) throw new Error("There is no file yet. Choose one first.");
-  const options = JSON.stringify({ ...settings(), ...(await columnOptions(file)), ...moreOptions() });
+  const { epsilon } = settings();
+  const options = JSON.stringify({ ...settings(), ...(await columnOptions(file)), ...furtherOptions(), expected_epsilon: epsilon });
   const form = new FormData();
   form.append("options", options);
   form.append("file", file);

@@ -62,7 +62,7 @@ function pages(held) {
     turn("More people", held.start + PAGE, held.start + held.spending.length < held.people));
 }
 
-const warn = (isPrivate, words) => promise("people", isPrivate ? null : { isPrivate, words });
+const warn = (isPrivate, words) => promise("people", isPrivate ? null : { guarantee: { private: false }, words });
 
 // Shows an answer, unless something else was asked for in the meantime.
 async function answer(asking, show) {

@@ -1,7 +1,7 @@
 // Three small pictures of one budget. Colours come from the style sheet, so that they follow light and dark.
 
 import { drawn, element } from "./dom.js";
-import { bitsWords, guesserWords, keptWords } from "./words.js";
+import { said } from "./words.js";
 
 const WIDTH = 100, HEIGHT = 44;
 const MANY_BITS = 100; // at the right end of its bar
@@ -36,11 +36,11 @@ function kept(noise) {
   return canvas(...dots);
 }
 
-const figureOf = (picture, words, name) =>
-  element("figure", { "data-figure": name }, picture, element("figcaption", {}, element("b", {}, words.title), ` ${words.more}`));
+const figureOf = (picture, title, words, name) =>
+  element("figure", { "data-figure": name }, picture, element("figcaption", {}, element("b", {}, title), ` ${words}`));
 
 export const pictures = (noise) => [
-  figureOf(guesser(noise), guesserWords(noise), "guesser"),
-  figureOf(bits(noise), bitsWords(noise), "bits"),
-  figureOf(kept(noise), keptWords(noise), "kept"),
+  figureOf(guesser(noise), "A guesser:", said(noise, "In words"), "guesser"),
+  figureOf(bits(noise), "What gets through:", said(noise, "Channel"), "bits"),
+  figureOf(kept(noise), "The texts:", said(noise, "Kept") || said(noise, "Noise scale"), "kept"),
 ];

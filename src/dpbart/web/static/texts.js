@@ -23,8 +23,10 @@ function download({ output, card }) {
 }
 
 function show(originals, answer) {
-  const { guarantee } = answer;
-  promise("texts", { isPrivate: guarantee.private, level: guarantee.level, words: "The rewritten texts below have no guarantee. Do not share them." });
+  const { guarantee, worst } = answer;
+  promise("texts", { guarantee: worst.guarantee, words: guarantee.private
+    ? `${worst.guarantee.words} for ${worst.words} that you pasted.`
+    : "The rewritten texts below have no guarantee. Do not share them." });
   byId("text-result").replaceChildren(
     element("p", {}, guarantee.private
       ? `The rewritten ${answer.texts.length === 1 ? "text has" : "texts have"} ${guarantee.words}. You may share ${answer.texts.length === 1 ? "it" : "them"} within that promise.`

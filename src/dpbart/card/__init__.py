@@ -1,0 +1,1 @@
+"""The privacy card: made, shown, signed and verified."""

@@ -1,1 +1,0 @@
-"""How much a rewriting kept: BLEU, similarity, names, fluency and F1."""

@@ -1,1 +1,0 @@
-"""Sentence encoders, which only judge rewritten texts: any BERT-like model, or the one inside a code model."""

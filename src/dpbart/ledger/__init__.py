@@ -1,0 +1,1 @@
+"""The ledger: who has spent what."""

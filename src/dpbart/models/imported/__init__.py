@@ -1,1 +1,0 @@
-"""Turn weights that were trained elsewhere into model directories."""

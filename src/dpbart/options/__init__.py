@@ -1,0 +1,1 @@
+"""Every setting that a person can give, declared once."""

@@ -1,1 +1,0 @@
-"""What people have spent, and what they may still spend."""

@@ -1,1 +1,0 @@
-"""The privacy card: the guarantee of a run, written for people, programs and auditors."""
