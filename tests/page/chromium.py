@@ -80,7 +80,7 @@ class Watched:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text} ({message.location['url']})")
 
     def _is_expected(self, complaint: str) -> bool:
         status = re.search(r"the server responded with a status of (\d+)", complaint)
