@@ -158,7 +158,7 @@ def rest_of(running: Process, connection: socket.socket) -> bytes:
 def test_a_server_that_is_told_to_stop_answers_what_it_has_begun(tmp_path: Path, told: signal.Signals) -> None:
     """And takes nothing new. A job stops after its batch and is left to the next server."""
     running = start(tmp_path / "state", "--ledger", str(tmp_path / "l.db"))
-    client, texts, rows = running.client, 320, 6_400
+    client, texts, rows = running.client, 160, 6_400
     job = client.upload("a.csv", b"id,text\n" + b"a,it was cold\n" * rows, {"epsilon": 10, "person_column": "id"})
     until(lambda: client.get(f"/v1/jobs/{job.json['id']}").json["done"] >= 32)
     body = json.dumps({"texts": ["it was cold"] * texts, "epsilon": 10, "people": ["anna"] * texts}).encode()
