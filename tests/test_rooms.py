@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "evaluate": {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
     },
+    "collect": {*("options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect")},
     "web": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "web"},
     "cli": {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
