@@ -58,10 +58,12 @@ def few_people_warning(*, people: int, epsilon: float, labels: int) -> str | Non
     least = least_people(epsilon=epsilon, labels=labels)
     if people >= least:
         return None
-    each = f" with {labels:,} labels" if labels else ""
+    each, fewer = (
+        (f" with {labels:,} labels", ", a larger epsilon or fewer labels") if labels else ("", " or a larger epsilon")
+    )
     return (
         f"TOO FEW PEOPLE: {people:,} at epsilon {few_digits(epsilon)}{each}. The output is mostly noise, and tells "
-        f"little about anything. It takes about {least:,} people, a larger epsilon, or fewer labels."
+        f"little about anything. It takes about {least:,} people{fewer}."
     )
 
 

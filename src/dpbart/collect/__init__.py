@@ -1,1 +1,1 @@
-"""What a whole collection says: released at once, under one guarantee for each person."""
+"""What a whole collection says."""

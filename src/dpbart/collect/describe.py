@@ -11,10 +11,10 @@ from dpbart.card import collection as words
 from dpbart.card.card import Card
 from dpbart.card.pages import book_in_words, promise_lines
 from dpbart.card.record import CollectionFacts, RowFacts
-from dpbart.collect.simple_cells import cell_count
+from dpbart.collect.cells import cell_count, cells_in
 from dpbart.errors import BadParameter, one_line
 from dpbart.models.bundle import Bundle
-from dpbart.models.code.book import BookUse
+from dpbart.models.code.book import BookUse, Line
 from dpbart.models.families import family_of
 from dpbart.models.model import BookReader
 from dpbart.options.collecting import CollectionBudget, CollectionColumns, CollectionRequest
@@ -37,7 +37,7 @@ class ChosenBook:
     budget: CollectionBudget
     bundle: Bundle
     use: BookUse
-    sentences: int  # that may come out
+    lines: tuple[Line, ...]  # that may come out
 
     @classmethod
     def of(cls, budget: CollectionBudget) -> ChosenBook:
@@ -51,7 +51,7 @@ class ChosenBook:
             )
         areas, topics = (tuple(dict.fromkeys(each)) for each in (budget.areas, budget.topics))
         use = BookUse(areas, topics, only=True)
-        return cls(budget, bundle, use, len(use.chosen(lines, model=bundle.name)))
+        return cls(budget, bundle, use, tuple(lines[number] for number in use.chosen(lines, model=bundle.name)))
 
     def described(self, mechanism: Geometric) -> Described:
         """What a card, a ledger and a resumed run need to know. Hashes the weights, but does not load them."""
@@ -101,7 +101,7 @@ class Release:
             chosen,
             people,
             people if rows is None else rows,
-            min(cell_count(people, len(labels), epsilon), chosen.sentences),
+            cells_in(chosen.lines, cell_count(people, max(1, len(labels)), epsilon)),
             columns.text_column[0],
             columns.label_column,
             labels,

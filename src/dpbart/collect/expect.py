@@ -61,7 +61,7 @@ class Expected:
     def lines(self) -> list[tuple[str, str]]:
         """The same for people: a heading and a sentence each."""
         release, chosen = self.release, self.release.chosen
-        epsilon, of_a_label = chosen.budget.epsilon, " of a label" if self.labels else ""
+        epsilon, within = chosen.budget.epsilon, " within a label" if self.labels else ""
         guarantee, votes = release.mechanism.guarantee, release.mechanism.scale / release.mechanism.unit
         few = few_people_warning(people=release.people, epsilon=epsilon, labels=self.labels)
         each = f" for each of {self.labels:,} labels" if self.labels else ""
@@ -71,12 +71,12 @@ class Expected:
             ("Promise", f"{level_of(guarantee).name}. {promise_in_words(epsilon)}"),
             (
                 "Book",
-                f"{chosen_in_words(chosen.use.areas, chosen.use.topics)}: {chosen.sentences:,} sentences in "
+                f"{chosen_in_words(chosen.use.areas, chosen.use.topics)}: {len(chosen.lines):,} sentences in "
                 f"{release.cells:,} parts",
             ),
             ("Noise", f"a scale of {few_digits(votes)} votes on {release.cells:,} counts{each}"),
-            ("Topics", f"about {self.told_apart:,} can be told apart{of_a_label}, if they are equally common"),
-            ("A tenth", f"a topic of {SHARE:.0%} of the people{of_a_label} comes out as {_interval(self.error)}"),
+            ("Topics", f"about {self.told_apart:,} can be told apart{within}, if they are equally common"),
+            ("A tenth", f"a topic of {SHARE:.0%} of the people{within} comes out as {_interval(self.error)}"),
             ("Worth it", f"from about {self.least:,} people on at this epsilon"),
         ]
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from dpbart.collect.cells import shares
 from dpbart.privacy.facts import Private
 from dpbart.privacy.mechanisms.geometric import Counts
 from dpbart.privacy.sampling import Entropy, Floats, draw_below
@@ -28,25 +29,10 @@ DRAWN_AT_ONCE = 1024  # rows
 _DIGITS = 2.0**53  # of a uniform number between 0 and 1
 
 
-def projected(counts: Floats, total: float) -> Floats:
-    """The nearest numbers, in the Euclidean norm, that are not negative and add up to the total (Held et al. 1974).
-
-    All numbers are lowered, or raised, by one amount, and what falls below 0 is 0.
-
-    >>> projected(np.array([5.0, 1.0, -3.0]), 4.0).tolist()
-    [4.0, 0.0, 0.0]
-    """
-    falling = np.sort(counts, axis=None)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    kept = np.flatnonzero(falling > excess)[-1]  # the first number is always kept
-    nearest: Floats = np.maximum(counts - excess[kept], 0.0)
-    return nearest
-
-
-def rows_of_counts(shares: Floats, rows: int, entropy: Entropy) -> Numbers:
+def rows_of_counts(expected: Floats, rows: int, entropy: Entropy) -> Numbers:
     """How many rows each count gets: its share of them, rounded up or down, and right on average."""
-    there, numbers = shares > 0, np.zeros(shares.shape, np.int64)  # a count without a share gets no row
-    upto = np.cumsum(shares[there]) * (rows / shares.sum())
+    there, numbers = expected > 0, np.zeros(expected.shape, np.int64)  # a count without a share gets no row
+    upto = np.cumsum(expected[there]) * (rows / expected.sum())
     start = int(entropy.words(1)[0] >> np.uint64(11)) / _DIGITS
     edges = np.minimum(np.floor(upto + start).astype(np.int64), rows)
     edges[-1] = rows  # whatever the sum of floats says
@@ -68,8 +54,8 @@ def draw_rows(
     """
     unit = float(private.facts.figures["sensitivity_l1"]) / 2
     votes = np.array(private.values, np.float64) / unit  # (labels, cells)
-    cells, shares = votes.shape[1], projected(votes.ravel(), float(people))
-    left = np.cumsum(rows_of_counts(shares, rows, entropy))  # rows up to each count
+    cells, expected = votes.shape[1], shares(votes, people).ravel()
+    left = np.cumsum(rows_of_counts(expected, rows, entropy))  # rows up to each count
     decks = _Decks(of_sentence, cells)
     for first in range(0, rows, DRAWN_AT_ONCE):
         some = np.arange(rows - first, max(0, rows - first - DRAWN_AT_ONCE), -1).astype(np.uint64)

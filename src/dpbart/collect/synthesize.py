@@ -24,11 +24,11 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpbart.card.card import Card, read_private_key
+from dpbart.collect.cells import Cells, cells_of
 from dpbart.collect.describe import ChosenBook, Release, describe, notices, planned_card, run_settings
 from dpbart.collect.rows import draw_rows
-from dpbart.collect.simple_cells import Cells, cells_of
 from dpbart.collect.votes import READ_AT_ONCE, Labels, Poll, Voters, count_votes
-from dpbart.errors import BadParameter, BadTable, NotResumable
+from dpbart.errors import BadParameter, BadTable, NotPrepared, NotResumable
 from dpbart.files import OWN, write_whole
 from dpbart.models.model import BookReader
 from dpbart.options.collecting import CollectionBudget, CollectionRequest
@@ -196,7 +196,10 @@ class CollectionPlan:
 def read_book(release: Release) -> tuple[BookReader, Cells]:
     """Load what reads the texts, and the parts of its book."""
     reader = release.chosen.reader()
-    return reader, cells_of(reader.book, release.cells)
+    cells = cells_of(reader.book, release.cells)
+    if len(cells) != release.cells:
+        raise NotPrepared(f"the book of '{release.chosen.bundle.name}' does not fit its lines. Make the model again.")
+    return reader, cells
 
 
 def written_rows(private: Private[Counts], release: Release, reader: BookReader, cells: Cells) -> Iterator[DictRows]:

@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dpbart.collect.cells import Cells
 from dpbart.errors import BadTable
 from dpbart.models.model import BookReader
 from dpbart.options.rewriting import normal_form
@@ -31,17 +30,6 @@ from dpbart.rewrite.rows import in_rows
 from dpbart.tables.batch import Batch
 
 READ_AT_ONCE = 256  # rows
-
-
-class Partition(Protocol):
-    """What a poll needs to know about the cells of a book."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One for each cell."""
-
-    def votes(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-        """The cell that each text votes for, (texts,), from their unit vectors (texts, vector)."""
 
 
 def share(texts: int, number: int) -> int:
@@ -91,11 +79,11 @@ class Labels:
 class Poll:
     """Adds up the votes, batch by batch."""
 
-    def __init__(self, voters: Voters, labels: Labels | None, reader: BookReader, cells: Partition) -> None:
+    def __init__(self, voters: Voters, labels: Labels | None, reader: BookReader, cells: Cells) -> None:
         self._voters, self._labels, self._reader, self._cells = voters, labels, reader, cells
         self._seen: Counter[str] = Counter()  # texts so far of those whose vote leaves a rest
         rows = 1 if labels is None else len(labels.numbers)
-        self._counts = np.zeros((rows, len(cells.names)), np.int64)
+        self._counts = np.zeros((rows, len(cells)), np.int64)
 
     def add(self, batch: Batch) -> None:
         """Read all texts of some rows, and count their votes."""
