@@ -22,7 +22,10 @@ from dpbart.version import DEFAULT_MODEL, __version__
 
 if TYPE_CHECKING:
     from dpbart.card.card import Card
+    from dpbart.collect.frames import synthesize_frame
+    from dpbart.collect.synthesize import synthesize_file
     from dpbart.ledger.ledger import Ledger
+    from dpbart.options.collecting import CollectionBudget, CollectionRequest
     from dpbart.options.rewriting import Request
     from dpbart.options.settings import Settings
     from dpbart.privacy.guarantee import Guarantee
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 # numpy, pyarrow and torch are slow to import: `dpbart --help` and `import dpbart` must not wait for them.
 _LOADED_WHEN_USED = {
     "Card": "dpbart.card.card",
+    "CollectionBudget": "dpbart.options.collecting",
+    "CollectionRequest": "dpbart.options.collecting",
     "Guarantee": "dpbart.privacy.guarantee",
     "Ledger": "dpbart.ledger.ledger",
     "Request": "dpbart.options.rewriting",
@@ -42,6 +47,8 @@ _LOADED_WHEN_USED = {
     "batch_function": "dpbart.rewrite.frames",
     "rewrite_file": "dpbart.rewrite.job",
     "rewrite_frame": "dpbart.rewrite.frames",
+    "synthesize_file": "dpbart.collect.synthesize",
+    "synthesize_frame": "dpbart.collect.frames",
 }
 
 __all__ = [
@@ -51,6 +58,8 @@ __all__ = [
     "BadTable",
     "BudgetExceeded",
     "Card",
+    "CollectionBudget",
+    "CollectionRequest",
     "DpbartError",
     "EngineFailed",
     "Guarantee",
@@ -66,6 +75,8 @@ __all__ = [
     "batch_function",
     "rewrite_file",
     "rewrite_frame",
+    "synthesize_file",
+    "synthesize_frame",
 ]
 
 
