@@ -207,7 +207,7 @@ def written_rows(private: Private[Counts], release: Release, reader: BookReader,
     first, lines = 1, reader.book.lines
     values = values_of(release.label_values, "", None)
     entropy = SystemEntropy()
-    for some in draw_rows(private, cells.of_sentence, people=release.people, rows=release.rows, entropy=entropy):
+    for some in draw_rows(private, cells, people=release.people, rows=release.rows, entropy=entropy):
         texts: list[dict[str, object]] = [{release.text_column: lines[sentence].sentence} for _, sentence in some]
         if release.label_column is not None:
             for row, (label, _) in zip(texts, some, strict=True):
