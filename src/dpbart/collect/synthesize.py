@@ -118,6 +118,8 @@ class CollectionPlan:
                 self.account.begin(mechanism=mechanism, model=identity)
                 reader, cells = read_book(self.release)
                 private = self._draw(reader, cells)
+                if stamp_of(request.source) != self.seen:
+                    raise BadTable(f"{str(request.source)!r} was changed during the run. Run the same command again.")
                 self._record(self.account)
                 card = self._write(private, reader, cells)
                 self.account.finish()
@@ -172,8 +174,6 @@ class CollectionPlan:
         poll = Poll(self.voters, self.labels, reader, cells)
         with progress("Reading", total=self.voters.rows, unit="rows") as bar:
             tally = count_votes(self.table.batches(self.table.file.bounds.rows_of(READ_AT_ONCE)), poll, bar)
-        if stamp_of(self.request.source) != self.seen:
-            raise BadTable(f"{str(self.request.source)!r} was changed during the run. Run the same command again.")
         return self.release.mechanism.privatize(tally, SystemEntropy())
 
     def _record(self, account: Account) -> None:
