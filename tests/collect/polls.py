@@ -22,7 +22,8 @@ def number_cells(cells: int, sentences: int = 3) -> Cells:
     """Cells with so many sentences each, one after the other, and a topic whose centre is a unit vector."""
     of_sentence = np.repeat(np.arange(cells), sentences)
     names = tuple(f"cell {cell}" for cell in range(cells))
-    return Cells(of_sentence, names, ("",) * cells, np.arange(cells), np.eye(cells, dtype=np.float32))
+    centres = np.eye(cells, dtype=np.float32)
+    return Cells(of_sentence, names, ("",) * cells, np.arange(cells), centres, centres[of_sentence])
 
 
 @dataclass(frozen=True)

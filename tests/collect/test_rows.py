@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chi2
 
 from dpbart.collect.cells import shares
+from dpbart.collect.leaning import sharpened
 from dpbart.collect.rows import DRAWN_AT_ONCE, draw_rows, rows_of_counts
 from dpbart.privacy.facts import Private
 from dpbart.privacy.mechanisms.geometric import Counts, Geometric
@@ -30,9 +31,9 @@ def sealed(counts: list[list[int]]) -> Private[Counts]:
 def drawn(
     counts: list[list[int]], rows: int, *, sentences: int = 3, entropy: Entropy | None = None
 ) -> list[tuple[int, int]]:
-    of_sentence = number_cells(len(counts[0]), sentences).of_sentence
+    cells = number_cells(len(counts[0]), sentences)
     people = max(1, sum(map(sum, counts)) // UNIT)
-    parts = draw_rows(sealed(counts), of_sentence, people=people, rows=rows, entropy=entropy or SystemEntropy())
+    parts = draw_rows(sealed(counts), cells, people=people, rows=rows, entropy=entropy or SystemEntropy())
     return [row for part in parts for row in part]
 
 
@@ -53,7 +54,7 @@ def test_rows_follow_the_shares_and_add_up() -> None:
     for rows in (1, 7, 100, 2 * DRAWN_AT_ONCE + 3):
         got = Counter((label, sentence // 3) for label, sentence in drawn(counts, rows))
         assert sum(got.values()) == rows
-        expected = shares(np.array(counts) / UNIT, 6).ravel() * rows / 6
+        expected = sharpened(shares(np.array(counts) / UNIT, 6)).ravel() * rows / 6
         for number, share in enumerate(expected.tolist()):
             assert abs(got[divmod(number, 3)] - share) < 1
             assert got[divmod(number, 3)] == 0 or share > 0
@@ -105,10 +106,10 @@ def test_the_test_of_the_order_can_fail() -> None:
 def test_rows_are_drawn_from_sealed_counts_and_public_things_alone() -> None:
     """No argument can carry a text, a vote or a row; and what is not sealed is refused."""
     names = inspect.signature(draw_rows).parameters
-    assert list(names) == ["private", "of_sentence", "people", "rows", "entropy"]
+    assert list(names) == ["private", "cells", "people", "rows", "entropy"]
     bare: Any = ((1, 2),)
     with pytest.raises(AttributeError):
-        next(draw_rows(bare, np.arange(2), people=1, rows=1, entropy=SystemEntropy()))
+        next(draw_rows(bare, number_cells(2), people=1, rows=1, entropy=SystemEntropy()))
 
 
 def test_equal_counts_and_bits_give_equal_rows() -> None:

@@ -206,7 +206,7 @@ def written_rows(private: Private[Counts], terms: Terms, lines: Sequence[Line], 
     first = 1
     values = values_of(terms.label_values, "", None)
     entropy = SystemEntropy()
-    for some in draw_rows(private, cells.of_sentence, people=terms.people, rows=terms.rows, entropy=entropy):
+    for some in draw_rows(private, cells, people=terms.people, rows=terms.rows, entropy=entropy):
         texts: list[dict[str, object]] = [{terms.text_column: lines[sentence].sentence} for _, sentence in some]
         if terms.label_column is not None:
             for row, (label, _) in zip(texts, some, strict=True):
