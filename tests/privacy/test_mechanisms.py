@@ -327,7 +327,9 @@ def test_a_gaussian_without_delta_is_refused(delta: float) -> None:
 
 
 def test_an_unknown_mechanism_is_refused_with_a_list_of_the_known_ones() -> None:
-    with pytest.raises(BadParameter, match="must be one of response, gaussian, laplace, none, got 'staircase'"):
+    with pytest.raises(
+        BadParameter, match="must be one of response, gaussian, laplace, none, geometric, got 'staircase'"
+    ):
         make_noise("staircase", epsilon=1.0, delta=1e-5)
 
 

@@ -194,6 +194,19 @@ class PersonFacts:
 
 
 @dataclass(frozen=True)
+class CollectionFacts:
+    """The release of a whole collection: the noised counts, from which every row was drawn."""
+
+    people: Annotated[int, Field(ge=1)]  # who voted; public
+    rows: Annotated[int, Field(ge=1)]  # of the output
+    cells: Annotated[int, Field(ge=1)]  # parts of the model's book
+    unit: Annotated[int, Field(ge=1)]  # the parts of one vote
+    label_column: str | None
+    label_values: Sequence[str]  # given in public
+    counts: Sequence[Sequence[int]]  # (labels or 1, cells), in parts of a vote, with their noise
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """The run itself. There is no hash of the input: it would let anybody who guesses the input confirm the guess."""
 
@@ -242,7 +255,7 @@ class CardFacts:
     rows: Count
     row: RowFacts
     labels: str
-    label_policy: Annotated[str, Field(pattern="^(none|drop|public|randomize)$")]
+    label_policy: Annotated[str, Field(pattern="^(none|drop|public|randomize|collection)$")]
     label_epsilon: NotNegative  # the part of the guarantee that a randomised label spends
     label_options: Annotated[int, Field(ge=2)] | None  # how many labels a randomised one is chosen from
     other_columns: Sequence[str]  # released as they are
@@ -256,6 +269,7 @@ class CardFacts:
     trust_model: str
     side_channels: Sequence[str]
     not_covered: Sequence[str]
+    collection: CollectionFacts | None = None  # None if the texts were rewritten one by one
     pages: PageDigests | None = None  # None until the pages are written
     signature: Signature | None = None
 

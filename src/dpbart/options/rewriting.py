@@ -32,10 +32,19 @@ def _several(given: object) -> object:
     return (given,) if isinstance(given, str) else given
 
 
+def check_named_once(columns: Sequence[str]) -> None:
+    """Refuse text columns that are named twice, or not at all."""
+    if not columns or len(set(columns)) < len(columns):
+        raise BadParameter("each text column must be named once. Pass --text-column NAME for each of them.")
+
+
+OneOrMore = Annotated[Strings, BeforeValidator(_several, json_schema_input_type=str | Strings)]  # one name, or several
+
+
 class TextOptions(Record):
     """Which columns hold the texts."""
 
-    text_column: Annotated[Strings, BeforeValidator(_several, json_schema_input_type=str | Strings)] = option(
+    text_column: OneOrMore = option(
         ("text",),
         help="Column with the texts; in JSON and Parquet also inside an object, such as note.text. Repeatable: each "
         "text of a row is a release of its own.",
@@ -46,8 +55,7 @@ class TextOptions(Record):
     @model_validator(mode="after")
     def _check(self) -> TextOptions:
         columns = self.text_column
-        if not columns or len(set(columns)) < len(columns):
-            raise BadParameter("each text column must be named once. Pass --text-column NAME for each of them.")
+        check_named_once(columns)
         if self.join_columns and len(columns) < 2:
             raise BadParameter("--join-columns joins several text columns. Pass --text-column NAME for each of them.")
         return self
@@ -134,22 +142,27 @@ class LabelOptions(Record):
             ) from None
 
 
-class PeopleOptions(Record):
-    """Whose texts they are, and what each person may spend."""
+class PersonOptions(Record):
+    """Who the people are, and what each of them may spend."""
 
     person_column: str | None = option(None, help="Column that identifies the person; the texts of a person add up.")
+    person_budget: float | None = option(
+        None, help="Total epsilon that a person may have spent after this run.", gt=0, resume=False
+    )
+    ledger: AnyPath | None = option(
+        None, help="SQLite file that records what each person has spent; created if missing.", http=False
+    )
+
+
+class PeopleOptions(PersonOptions):
+    """Whose texts they are, and what each person may spend."""
+
     join_documents: bool = option(False, help="Join all texts of a person into one document under one epsilon.")
     id_column: str | None = option(
         None, help="Column that identifies each text in the ledger, if you do not count by person."
     )
     missing_person: Literal["refuse", "own"] = option(
         "refuse", help="If a row has no id: refuse the file, or count the row as a separate person."
-    )
-    person_budget: float | None = option(
-        None, help="Total epsilon that a person may have spent after this run.", gt=0, resume=False
-    )
-    ledger: AnyPath | None = option(
-        None, help="SQLite file that records what each person has spent; created if missing.", http=False
     )
 
     @model_validator(mode="after")
@@ -176,7 +189,26 @@ class PeopleOptions(Record):
         return "--person-column" if self.id_column is None else "--id-column"
 
 
-class OutputOptions(Record):
+class OutputFiles(Record):
+    """The files next to an output, and what happens to an older one."""
+
+    card: AnyPath | None = option(
+        None, help="File for the privacy card (JSON); OUT.card.json by default.", http=False, resume=False
+    )
+    sign_key: AnyPath | None = option(
+        None, help="Sign the card with this ed25519 private key (PEM).", http=False, resume=False
+    )
+    overwrite: bool = option(False, help="Replace an existing output.", http=False, resume=False)
+    resume: bool = option(False, help="Resume an unfinished run of OUT, if there is one.", http=False, resume=False)
+
+    def card_of(self, target: Path) -> Path | None:
+        """The file of the card: next to the output by default; for standard output, none by default."""
+        if self.card is not None or target == STANDARD:
+            return self.card
+        return target.with_name(target.name + ".card.json")
+
+
+class OutputOptions(OutputFiles):
     """What the output holds, in which order, and the files next to it."""
 
     keep_columns: Strings = option(
@@ -194,14 +226,6 @@ class OutputOptions(Record):
         help="With --shuffle, instead of --epsilon: the epsilon for those who see only the output.",
         resume=False,  # the local epsilon that follows from it is compared
     )
-    card: AnyPath | None = option(
-        None, help="File for the privacy card (JSON); OUT.card.json by default.", http=False, resume=False
-    )
-    sign_key: AnyPath | None = option(
-        None, help="Sign the card with this ed25519 private key (PEM).", http=False, resume=False
-    )
-    overwrite: bool = option(False, help="Replace an existing output.", http=False, resume=False)
-    resume: bool = option(False, help="Resume an unfinished run of OUT, if there is one.", http=False, resume=False)
 
     @model_validator(mode="after")
     def _check(self) -> OutputOptions:
@@ -252,14 +276,19 @@ class Dialect(Record):
         return self
 
 
-class Request(Record):
+class FileOptions(Record):
+    """What is read, and what is written."""
+
+    source: AnyPath = option(argument=True, metavar="IN", help="The file with the texts.", http=False, resume=False)
+    target: AnyPath = option(argument=True, metavar="OUT", help="The file to write.", http=False, resume=False)
+
+
+class Request(FileOptions):
     """A file to rewrite, and how.
 
     Request(Path("notes.csv"), Path("private.csv"), text_column="note", person_column="patient")
     """
 
-    source: AnyPath = option(argument=True, metavar="IN", help="The file with the texts.", http=False, resume=False)
-    target: AnyPath = option(argument=True, metavar="OUT", help="The file to write.", http=False, resume=False)
     texts: TextOptions = TextOptions()
     label: LabelOptions = LabelOptions()
     people: PeopleOptions = PeopleOptions()
@@ -372,10 +401,8 @@ class Request(Record):
 
     @property
     def card_file(self) -> Path | None:
-        """The file of the card: next to the output by default; for standard output, none by default."""
-        if self.output.card is not None or self.target == STANDARD:
-            return self.output.card
-        return self.target.with_name(self.target.name + ".card.json")
+        """The file of the card; None if there is none."""
+        return self.output.card_of(self.target)
 
 
 def read_label_file(file: Path) -> tuple[str, ...]:

@@ -14,17 +14,10 @@ DEFAULT_DELTA = 1e-5
 MOST_BEAMS = 100  # memory grows with beams times vocabulary
 
 
-class Budget(Record):
-    """A model by name, and the privacy budget of one text.
+class BookBudget(Record):
+    """A model by name, its privacy budget, and which part of its book may come out."""
 
-    Attributes:
-        model: a bundled name such as "mini-code", a directory, or a hub id such as "facebook/bart-base".
-        epsilon: may be left out only with the mechanism "none".
-        delta: choose it below 1 / (number of texts). For one text, a pure mechanism has none: leave it out, or pass 0.
-        mechanism: "response", "gaussian", "laplace" or "none" (NOT PRIVATE); the model's default if left out.
-    """
-
-    # A resumed run compares the facts of the channel and the model's identity instead of these.
+    # A resumed run compares the facts of the channel and the card's line about the model instead of these.
     model: str = option(
         DEFAULT_MODEL, flags="-m --model", help="Model: a bundled name, a directory or a hub id.", resume=False
     )
@@ -36,6 +29,34 @@ class Budget(Record):
         allow_inf_nan=True,  # the mechanism checks it: "none" has an infinite one
         resume=False,
     )
+    areas: Strings = option(
+        (),
+        metavar="A,B",
+        separated=True,
+        help="Only sentences of these areas of the model's book can come out, so the same budget says more. Choose "
+        "them by what everybody may know about the file. See 'dpbart models show NAME --areas'.",
+        example=["health", "service"],
+        resume=False,
+    )
+    topics: Strings = option(
+        (),
+        metavar="TOPIC",
+        help="The same for a topic of the book. Repeatable; with --areas, sentences of either can come out.",
+        example=["being happy"],
+        resume=False,
+    )
+
+
+class Budget(BookBudget):
+    """A model by name, and the privacy budget of one text.
+
+    Attributes:
+        model: a bundled name such as "mini-code", a directory, or a hub id such as "facebook/bart-base".
+        epsilon: may be left out only with the mechanism "none".
+        delta: choose it below 1 / (number of texts). For one text, a pure mechanism has none: leave it out, or pass 0.
+        mechanism: "response", "gaussian", "laplace" or "none" (NOT PRIVATE); the model's default if left out.
+    """
+
     delta: float = option(
         DEFAULT_DELTA,
         flags="-d --delta",
@@ -48,23 +69,6 @@ class Budget(Record):
         None,
         metavar="NAME",
         help="response, gaussian, laplace, or none (NOT PRIVATE); by default the model's own.",
-        resume=False,
-    )
-
-    areas: Strings = option(
-        (),
-        metavar="A,B",
-        separated=True,
-        help="Only sentences of these areas of the model's book can come out, so the same budget says more. Choose "
-        "them by what everybody may know about the file. See 'dpbart models show NAME --areas'.",
-        example=["health", "service"],
-        resume=False,  # the card's line about the model holds these three
-    )
-    topics: Strings = option(
-        (),
-        metavar="TOPIC",
-        help="The same for a topic of the book. Repeatable; with --areas, sentences of either can come out.",
-        example=["being happy"],
         resume=False,
     )
     book_only: bool = option(

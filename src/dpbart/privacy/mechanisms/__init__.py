@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpbart.errors import BadParameter
+from dpbart.privacy.mechanisms.geometric import Geometric
 from dpbart.privacy.mechanisms.mechanism import Mechanism, Noised, NoiseMechanism
 from dpbart.privacy.mechanisms.noise import Gaussian, Laplace, NonPrivate
 from dpbart.privacy.mechanisms.response import Response
 
-__all__ = ["Gaussian", "Laplace", "NoiseMechanism", "Noised", "NonPrivate", "Response"]  # imported from here
+__all__ = [
+    "Gaussian",
+    "Geometric",
+    "Laplace",
+    "NoiseMechanism",
+    "Noised",
+    "NonPrivate",
+    "Response",
+]  # imported from here
 
 NOISES: Mapping[str, type[NoiseMechanism]] = {each.name: each for each in (Gaussian, Laplace, NonPrivate)}
-MECHANISMS: Mapping[str, type[Mechanism]] = {Response.name: Response, **NOISES}
+MECHANISMS: Mapping[str, type[Mechanism]] = {Response.name: Response, **NOISES, Geometric.name: Geometric}
 
 
 def known(name: str) -> type[Mechanism]:
