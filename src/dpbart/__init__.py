@@ -22,6 +22,7 @@ from dpbart.version import DEFAULT_MODEL, __version__
 
 if TYPE_CHECKING:
     from dpbart.card.card import Card
+    from dpbart.collect.topics import Topics, read_topics
     from dpbart.ledger.ledger import Ledger
     from dpbart.options.rewriting import Request
     from dpbart.options.settings import Settings
@@ -39,7 +40,9 @@ _LOADED_WHEN_USED = {
     "Rewriter": "dpbart.rewrite.rewriter",
     "Rewriting": "dpbart.rewrite.rewriter",
     "Settings": "dpbart.options.settings",
+    "Topics": "dpbart.collect.topics",
     "batch_function": "dpbart.rewrite.frames",
+    "read_topics": "dpbart.collect.topics",
     "rewrite_file": "dpbart.rewrite.job",
     "rewrite_frame": "dpbart.rewrite.frames",
 }
@@ -62,8 +65,10 @@ __all__ = [
     "Rewriter",
     "Rewriting",
     "Settings",
+    "Topics",
     "__version__",
     "batch_function",
+    "read_topics",
     "rewrite_file",
     "rewrite_frame",
 ]

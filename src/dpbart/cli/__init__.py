@@ -27,6 +27,7 @@ COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help 
     "prepare": "Make a model from public text. Never use private text: a model is public.",
     "rewrite": "Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).",
     "serve": "Serve the page and the API, on this machine only unless told otherwise.",
+    "topics": "Show what a private file says, by topic of the book, and how much of it is noise.",
 }
 
 

@@ -154,7 +154,7 @@ def miss_for_all(families: Sequence[Responses], level: float = LEVEL) -> float:
 
     def too_often(miss: float) -> bool:
         held = (times * np.log1p(-law[~_accepts(above, none, miss)].sum()) for above, none, law, times in laws)
-        return sum(held) < np.log(level)
+        return bool(sum(held) < np.log(level))
 
     low, high = 0.0, alone
     while too_often(high) and high - low > 0.01 * alone:
@@ -189,11 +189,12 @@ def _binomial(texts: Floats, chance: Floats) -> tuple[Floats, Floats]:
     wide = _WIDE * np.sqrt(texts * chance * (1 - chance)) + _WIDE
     first = np.maximum(0, np.floor(texts * chance - wide))
     last = np.minimum(texts, np.ceil(texts * chance + wide))
-    here = first[:, None] + np.arange(int((last - first).max()) + 1)
+    here = first[:, None] + np.arange(int((last - first).max()) + 1, dtype=np.float64)
     n, p = texts[:, None], chance[:, None]
     k = np.minimum(here, n)
     log = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, p) + xlog1py(n - k, -p)
-    return np.where(here <= n, np.exp(log), 0.0), here
+    law: Floats = np.where(here <= n, np.exp(log), 0.0)
+    return law, here
 
 
 def _above(value: Floats, texts: Floats, chance: Floats) -> Floats:
