@@ -242,7 +242,10 @@ class Votes:
             wide = self.scale / self.total * _laplace_quantile(self.cells, miss / 2)
         wide = wide + self._rounding
         low, high = (np.clip(self.estimate + side * wide, 0, 1) for side in (-1, 1))
-        return Bounds(self.estimate, low, high)
+        # A share of 0 is not improbably low, so all of its chance to miss is above. The next share is one unit.
+        there = self.votes > self.scale * _laplace_quantile(self.cells, miss) + self.cells / self.unit
+        low = np.where(there, np.maximum(low, 1 / self.unit / self.total), 0.0)
+        return Bounds(self.estimate, low, np.maximum(high, low))
 
     def minus(self, other: Votes, miss: float) -> Bounds:
         """The differences of shares to those of another group, with intervals."""
