@@ -29,10 +29,11 @@ MAY_IMPORT = {
     "evaluate": {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
     },
-    "web": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "web"},
+    "collect": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect"},
+    "web": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect", "web"},
     "cli": {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
-        *("web", "cli"),
+        *("collect", "web", "cli"),
     },
 }
 
@@ -91,7 +92,7 @@ SEEDABLE |= {"rand", "randn", "randint", "rand_like", "randn_like", "normal", "b
 
 
 def test_nothing_on_the_private_path_uses_a_seedable_generator() -> None:
-    for room in ("privacy", "channels", "models", "rewrite"):
+    for room in ("privacy", "channels", "models", "rewrite", "collect"):
         for file in (PACKAGE / room).rglob("*.py"):
             assert not [name for name in imported_modules(file) if {"random", "torch.random"} & set(name.split("."))], (
                 file
@@ -146,7 +147,7 @@ def test_names_are_compared_only_in_their_own_room(room: str) -> None:
 def test_help_loads_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from dpbart.cli import cli\n"
-        "for args in (['--help'], ['rewrite', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
+        "for args in (['--help'], ['rewrite', '-h'], ['synthesize', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
         "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
         "['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], ['evaluate', 'fluency', '-h'], "
         "['experiment', 'run', '-h'], ['serve', '-h']):\n"

@@ -22,8 +22,11 @@ from dpbart.version import DEFAULT_MODEL, __version__
 
 if TYPE_CHECKING:
     from dpbart.card.card import Card
+    from dpbart.collect.frames import synthesize_frame
+    from dpbart.collect.synthesize import synthesize_file
     from dpbart.collect.topics import Topics, read_topics
     from dpbart.ledger.ledger import Ledger
+    from dpbart.options.collecting import CollectionBudget, CollectionRequest
     from dpbart.options.rewriting import Request
     from dpbart.options.settings import Settings
     from dpbart.privacy.guarantee import Guarantee
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 # numpy, pyarrow and torch are slow to import: `dpbart --help` and `import dpbart` must not wait for them.
 _LOADED_WHEN_USED = {
     "Card": "dpbart.card.card",
+    "CollectionBudget": "dpbart.options.collecting",
+    "CollectionRequest": "dpbart.options.collecting",
     "Guarantee": "dpbart.privacy.guarantee",
     "Ledger": "dpbart.ledger.ledger",
     "Request": "dpbart.options.rewriting",
@@ -45,6 +50,8 @@ _LOADED_WHEN_USED = {
     "read_topics": "dpbart.collect.topics",
     "rewrite_file": "dpbart.rewrite.job",
     "rewrite_frame": "dpbart.rewrite.frames",
+    "synthesize_file": "dpbart.collect.synthesize",
+    "synthesize_frame": "dpbart.collect.frames",
 }
 
 __all__ = [
@@ -54,6 +61,8 @@ __all__ = [
     "BadTable",
     "BudgetExceeded",
     "Card",
+    "CollectionBudget",
+    "CollectionRequest",
     "DpbartError",
     "EngineFailed",
     "Guarantee",
@@ -71,6 +80,8 @@ __all__ = [
     "read_topics",
     "rewrite_file",
     "rewrite_frame",
+    "synthesize_file",
+    "synthesize_frame",
 ]
 
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from html import escape
 from string import Template
 
+from dpbart.card import collection
 from dpbart.card.figures import facts_of
-from dpbart.card.record import CardFacts, ModelLine, PersonFacts, RowFacts
+from dpbart.card.record import CardFacts, CollectionFacts, ModelLine, PersonFacts, RowFacts
 from dpbart.errors import one_line
 from dpbart.privacy.guarantee import Guarantee, few_digits
 from dpbart.privacy.scale import LEVELS, SEVERAL, level_of, odds
@@ -51,6 +52,9 @@ def html_page(card: CardFacts) -> str:
 
 def promise_lines(card: CardFacts) -> tuple[str, str]:
     """To whom the promise is made, and the promise, as a run says it before anything is released."""
+    if card.collection is not None:
+        said = dict(collection.summary(card, card.collection))
+        return f"To whom: {one_line(said['To whom'])}", f"Promise: {one_line(said['Promise'])}"
     name = level_of(card.person.counted_guarantee).name.upper()
     promise = f"{name}. {_guarantee(card)} {_in_words(card)}" if card.guarantee.private else f"NONE. {_in_words(card)}"
     return f"To whom: {one_line(_to_whom(card))}", f"Promise: {one_line(promise)}"
@@ -128,17 +132,24 @@ def _warnings(card: CardFacts) -> list[str]:
 
 def _summary(card: CardFacts) -> Lines:
     """The top of a card, for somebody who has never heard of epsilon: a heading and some sentences each."""
-    level = level_of(card.person.counted_guarantee)
+    first = _first(card) if card.collection is None else collection.summary(card, card.collection)
     lines = [
-        ("Promise", f"{level.name.upper()}. {_guarantee(card)}"),
-        *([] if card.shuffled is None else [("Shuffled", _central(card.shuffled, card.recipe))]),
-        ("To whom", _to_whom(card)),
-        ("In words", _in_words(card)),
-        ("Read and written", _read_and_written(card)),
+        *first,
         *([] if card.model.sentences is None else [("New texts", book_in_words(card.model, own_words=card.own_words))]),
         ("Released unchanged", _unchanged(card)),
     ]
     return [(name, one_line(words)) for name, words in lines]
+
+
+def _first(card: CardFacts) -> Lines:
+    """The first lines about texts that were rewritten one by one."""
+    return [
+        ("Promise", f"{level_of(card.person.counted_guarantee).name.upper()}. {_guarantee(card)}"),
+        *([] if card.shuffled is None else [("Shuffled", _central(card.shuffled, card.recipe))]),
+        ("To whom", _to_whom(card)),
+        ("In words", _in_words(card)),
+        ("Read and written", _read_and_written(card)),
+    ]
 
 
 def _guarantee(card: CardFacts) -> str:
@@ -221,8 +232,8 @@ def _unchanged(card: CardFacts) -> str:
 
 
 _MEANINGS = {
-    "Guarantee": "For any two texts, no output is more than exp(epsilon) times as likely from one as from the other; "
-    "delta is a small slack on top.",
+    "Guarantee": "For any two texts, or any two records of a person, no output is more than exp(epsilon) times as "
+    "likely from one as from the other; delta is a small slack on top.",
     "Unit": "What the guarantee protects as a whole.",
     "Local": "The guarantee of each row by itself. It does not depend on the order of the rows.",
     "Central": "The guarantee of the output as a whole. The random rows of the others hide each person.",
@@ -245,8 +256,8 @@ _MEANINGS = {
     "Metrics": "Figures computed from private texts would be a release too.",
     "Mechanism": "How texts are randomised, and the proof that this gives the guarantee.",
     "Clip": "The bound on what a text can put into its latent, the numbers that stand for it.",
-    "Sensitivity": "How far apart the latents of two texts can lie at most.",
-    "Noise scale": "How much random noise is added to every number of the latent.",
+    "Sensitivity": "How far apart the numbers of two texts, or of two people, can lie at most.",
+    "Noise scale": "How much random noise is added to every number.",
     "Code": "A text becomes one code. More bits say more about the text, and come through less often.",
     "Kept": "How often the code of a text comes out as it went in. The promise does not rest on hiding which ones did.",
     "Sampler": "How random numbers are drawn. An inexact sampler can leak through its rounding.",
@@ -254,7 +265,9 @@ _MEANINGS = {
     "Entropy": "Where random bits come from. Nobody can draw them again.",
     "Channel": "The most that any observer can learn about a text, in bits. A yes or no is one bit.",
     "Side channels": "Other ways in which a text might leak, open or closed.",
-    "Model": "The model that rewrote the texts: its name, the beginning of its hash, and its kind.",
+    "Votes": "How a person's texts are counted. One person has one vote, so nobody can move the counts by more.",
+    "Counts": "Everything that was released about the people. The rows were drawn from these counts alone.",
+    "Model": "The model whose words these are: its name, the beginning of its hash, and its kind.",
     "Model files": "A hash of everything else that was loaded: settings, tokenizer and tables.",
     "Length": "How much of a text the model sees, and how much it writes.",
     "Language": "Texts in other languages come out as noise, with the same guarantee.",
@@ -263,9 +276,9 @@ _MEANINGS = {
     "Columns": "How much of the latent is used.",
     "Decoding": "How the model chooses its words. This needs no private text.",
     "Recipe": "Everything that decides the guarantee, in one line.",
-    "Run": "How many rows were rewritten. The card does not say how long it took, which depends on the texts.",
+    "Run": "How many rows were written. The card does not say how long it took, which depends on the texts.",
     "Refused": "Texts that had to wait until a budget was raised.",
-    "Engine": "Where the texts were rewritten.",
+    "Engine": "Where the texts were read.",
     "Versions": "The software of this run.",
     "Settings": "A hash of the settings. Equal hashes mean equal settings.",
     "Output": "A hash of the output file. It shows whether a file is the one that this card describes.",
@@ -280,13 +293,14 @@ def _groups(card: CardFacts) -> list[tuple[str, Lines]]:
 
 
 def _promise(card: CardFacts) -> Lines:
-    person, row = card.person, card.row
+    person, row, together = card.person, card.row, card.collection
+    whose = f"each of {card.texts:,} texts" if together is None else f"each of {together.people:,} people"
     return [
-        ("Guarantee", f"{card.guarantee} for each of {card.texts:,} texts"),
+        ("Guarantee", f"{card.guarantee} for {whose}"),
         ("Unit", card.unit),
         *_shuffled(card),
         *([] if row.texts == 1 else [("Row", f"{row.guarantee} for all {row.texts:,} texts of one row")]),
-        *_person(person),
+        *(_person(person) if together is None else [("People", _voters(card))]),
         ("Composition", person.composition),
         ("Budget", "none set" if person.budget is None else f"at most epsilon {person.budget:.10g} per person"),
         ("Ledger", person.ledger),
@@ -326,10 +340,17 @@ def _person(person: PersonFacts) -> Lines:
     ]
 
 
+def _voters(card: CardFacts) -> str:
+    person = card.person
+    by = "each row of the input counted as one" if person.guarantee is None else f"identified by {person.named_by}"
+    return f"{person.people:,}, {by}; each has one vote, whatever they wrote and however much"
+
+
 def _data(card: CardFacts) -> Lines:
     corpora = ", ".join(str(each["name"]) for each in card.model.public_data) or "see the model's own documentation"
     return [
         ("Texts", texts_in_words(card.row)),
+        *([] if card.collection is None else [("Counts", _counts(card.collection))]),
         ("Labels", card.labels),
         ("Other columns", ", ".join(card.other_columns) + ": unchanged" if card.other_columns else "none"),
         ("Free text", ", ".join(card.free_text_columns) + ": unchanged" if card.free_text_columns else "none"),
@@ -338,8 +359,17 @@ def _data(card: CardFacts) -> Lines:
     ]
 
 
+def _counts(stated: CollectionFacts) -> str:
+    labels = f" for each of {len(stated.label_values):,} labels" if stated.label_values else ""
+    return (
+        f"{stated.cells:,}{labels}, with their noise, in {stated.unit:,}ths of a vote; the JSON has them (digest "
+        f"{collection.counts_digest(stated.counts)})"
+    )
+
+
 def _mechanism(card: CardFacts) -> Lines:
     noise, model = card.noise, card.model
+    of_what = "of a text get through" if card.collection is None else "about a person get through"
     reads = "not stated" if model.reads is None else f"{model.reads:,} tokens"
     writes = model.length if model.writes is None else model.writes
     return [
@@ -348,7 +378,7 @@ def _mechanism(card: CardFacts) -> Lines:
         ("Sampler", noise.sampler),
         ("Slack", "epsilon 0, delta 0: the sampler is exact"),
         ("Entropy", noise.entropy),
-        ("Channel", f"at most {math.inf if noise.bits is None else noise.bits:.4g} bits of a text get through"),
+        ("Channel", f"at most {math.inf if noise.bits is None else noise.bits:.4g} bits {of_what}"),
         ("Model", f"{model.identity} ({model.variant}), length {model.length}"),
         *([] if model.files is None else [("Model files", f"SHA-256 {model.files}, without the weights")]),
         ("Length", f"reads: {reads}; writes: at most {writes:,} tokens{or_sentences(model)}"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from dpbart.card import figures
 from dpbart.card.card import Card, pages_next_to, read_public_key, signed_by
+from dpbart.card.collection import LABEL_POLICY, promise_in_words, wrong_collection
 from dpbart.card.record import read_object, shortened
 from dpbart.errors import BadParameter, BadTable, DpbartError
 from dpbart.files import digest_of, reason
@@ -67,6 +68,8 @@ def _figures(card: Card) -> list[Check]:
     model = card.model
     if model.sentences is not None or model.areas or model.topics or model.book_only:
         checks.append(_book(card, facts))
+    if card.collection is not None or facts.whole:
+        checks.append(_collection(card, facts))
     return checks if card.shuffled is None else [*checks, _shuffled(card, facts)]
 
 
@@ -93,6 +96,7 @@ def _labels(card: Card) -> Check:
     except BadParameter as error:
         return Check("labels", False, shortened(str(error)))
     words = "cost nothing" if event is None else f"randomised with epsilon {card.label_epsilon:g}, which is counted"
+    words = "drawn with the texts, from the same counts" if card.label_policy == LABEL_POLICY else words
     return Check("labels", True, words)
 
 
@@ -121,11 +125,14 @@ def _person(card: Card, facts: Facts) -> Check:
         return Check("person", False, shortened(wrong))
     if not card.person.counted_guarantee.private:
         return Check("person", None, _NO_PROMISE)
+    if card.collection is not None:
+        return Check("person", True, f"the one vote {_whose(card)} has the guarantee on the card")
     return Check("person", True, f"{card.person.most_texts} texts {_whose(card)} have the guarantee on the card")
 
 
 def _wrong_person(card: Card, facts: Facts) -> str | None:
-    person, rows, texts = card.person, card.rows, card.row.texts
+    person, texts = card.person, card.row.texts
+    rows = card.rows if card.collection is None else card.collection.people  # a vote for each person
     people, most = person.people, person.most_texts
     if most % texts or not people + most // texts - 1 <= rows <= people * (most // texts):
         return f"{people} people with at most {most} texts each can NOT have {card.texts} texts"
@@ -147,8 +154,20 @@ def _book(card: Card, facts: Facts) -> Check:
     wrong = figures.wrong_book(card, facts)
     if wrong is not None:
         return Check("book", False, shortened(f"does NOT fit the codes: {wrong}"))
+    if card.collection is not None:
+        return Check("book", True, f"rows are only of the {card.model.sentences:,} sentences that can come out")
     or_words = ", or hold a text's own words" if card.own_words else ""
     return Check("book", True, f"codes name only the {card.model.sentences:,} sentences that can come out{or_words}")
+
+
+def _collection(card: Card, facts: Facts) -> Check:
+    """Whether the counts of a collection are those that its recipe, its people and its mechanism say."""
+    try:
+        wrong = wrong_collection(card, facts)
+    except _NO_SENSE:
+        wrong = "figures are impossible"
+    words = "the counts fit the people, the rows, the labels and the recipe"
+    return Check("collection", wrong is None, words if wrong is None else shortened(f"does NOT hold: {wrong}"))
 
 
 def _shuffled(card: Card, facts: Facts) -> Check:
@@ -227,6 +246,10 @@ def _summary(card: Card, checks: Iterable[Check], *, signed: bool, counted: bool
     text, person = card.guarantee, card.person.counted_guarantee
     if not text.private:
         return Check("guarantee", None, "nothing is promised: the output is NOT PRIVATE")
+    if card.collection is not None:
+        whose = f"{card.collection.people:,} {'rows' if card.person.guarantee is None else 'people'}"
+        words = f"each of {whose} has epsilon {text.epsilon:.10g} and delta 0. {promise_in_words(text.epsilon)}"
+        return _said(words.removesuffix("."), signed=signed)
     words = (
         f"each of {card.texts:,} texts has epsilon {text.epsilon:.10g} and delta {text.delta:.10g}: for any two texts, "
         f"no output is more than exp({text.epsilon:.10g}) times as likely from one as from the other, up to delta. "
@@ -238,10 +261,17 @@ def _summary(card: Card, checks: Iterable[Check], *, signed: bool, counted: bool
         words += ". To those who see only the output, in random order, the same have epsilon "
         words += f"{central.epsilon:.4g} and delta {central.delta:.4g}"
         words += "" if counted else f", if the output has {card.rows:,} rows, which were not counted"
+    return _said(words, signed=signed)
+
+
+def _said(words: str, *, signed: bool) -> Check:
+    """The guarantee that a card states. Only a signature by a known key shows that it holds."""
     if signed:
         return Check("guarantee", True, words)
     return Check("guarantee", None, f"{_UNSIGNED}. It says: {words}")
 
 
 def _whose(card: Card) -> str:
+    if card.collection is not None:
+        return "of one row" if card.person.guarantee is None else "of one person"
     return "with one id" if card.person.guarantee is None else "of one person"

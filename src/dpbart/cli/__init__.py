@@ -17,7 +17,7 @@ from dpbart.version import __version__
 
 COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help too
     "budget": "Show what people have spent according to a ledger, and limit it.",
-    "card": "Verify the privacy card of an output.",
+    "card": "Show and verify the privacy card of an output.",
     "datasets": "List, show and prepare labelled data sets. dpbart itself contains no texts.",
     "evaluate": "Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still "
     "learn.",
@@ -27,6 +27,7 @@ COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help 
     "prepare": "Make a model from public text. Never use private text: a model is public.",
     "rewrite": "Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).",
     "serve": "Serve the page and the API, on this machine only unless told otherwise.",
+    "synthesize": "Release the collection in IN as a whole: write new rows to OUT, under one epsilon for each person.",
     "topics": "Show what a private file says, by topic of the book, and how much of it is noise.",
 }
 

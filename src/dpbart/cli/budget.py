@@ -1,4 +1,4 @@
-"""dpbart budget: show what people have spent, and limit it. dpbart card: verify a privacy card."""
+"""dpbart budget: show what people have spent, and limit it. dpbart card: show and verify a privacy card."""
 
 from __future__ import annotations
 
@@ -149,7 +149,26 @@ def _one(ledger: Listing, person: str) -> dict[str, object]:
 
 @click.group(cls=Group)
 def card() -> None:
-    """Verify the privacy card of an output."""
+    """Show and verify the privacy card of an output."""
+
+
+@card.command("show")
+@click.argument("file", metavar="CARD", type=click.Path(path_type=Path))
+@json_option
+def show_card(file: Path, as_json: bool) -> None:
+    """Show a card as text. This checks nothing: anybody can write a card. To check one, use 'dpbart card verify'.
+
+    \b
+        dpbart card show private.csv.card.json
+    """
+    from dpbart.card.card import read_card
+
+    shown = read_card(file)
+    try:
+        page = json.dumps(shown.as_dict()) + "\n" if as_json else shown.as_text()
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise BadParameter(f"no channel has the figures on {str(file)!r}. See: dpbart card verify") from None
+    click.echo(page, nl=False)
 
 
 @card.command()

@@ -29,9 +29,13 @@ def noise(asked: NoiseQuestion, as_json: bool) -> None:
         dpbart noise --epsilon 10
         dpbart noise --epsilon 4 --areas assistants
         dpbart noise --epsilon 6 --people 100000 --delta 1e-6
+        dpbart noise --epsilon 1 --people 4000 --collection --labels 5
         dpbart noise --epsilon 500 --model mini-pr-plus
         dpbart noise --epsilon 500 --delta 1e-5 --length 20 --columns 182 --clip 0.1
     """
+    if asked.collection:
+        _collection(asked, as_json=as_json)
+        return
     from dpbart.rewrite.chosen import refuse_idle_delta
     from dpbart.rewrite.figures import noise_json, noise_words, shuffled_json, shuffled_words
     from dpbart.rewrite.shuffle import promise_to
@@ -45,7 +49,25 @@ def noise(asked: NoiseQuestion, as_json: bool) -> None:
         click.echo(json.dumps({**noise_json(facts, chosen), **shuffled}, allow_nan=False))
         return
     shuffled_lines = () if people is None else shuffled_words(promise_to(people, facts, delta=delta), facts)
-    for name, words in (*noise_words(facts, chosen), *shuffled_lines):
+    _show([*noise_words(facts, chosen), *shuffled_lines])
+
+
+def _collection(asked: NoiseQuestion, *, as_json: bool) -> None:
+    """What to expect of a whole collection."""
+    from dpbart.collect.expect import Expected
+    from dpbart.options.collecting import CollectionBudget
+    from dpbart.options.declare import from_flat, leaves
+
+    budget = from_flat(CollectionBudget, {leaf.name: leaf.value(asked) for leaf in leaves(CollectionBudget)})
+    expected = Expected.of(budget, people=asked.people or 0, labels=asked.labels or 0)
+    if as_json:
+        click.echo(json.dumps(expected.as_json(), allow_nan=False))
+    else:
+        _show(expected.lines)
+
+
+def _show(lines: list[tuple[str, str]]) -> None:
+    for name, words in lines:
         click.echo(textwrap.fill(words, 100, initial_indent=f"{name:<13}", subsequent_indent=" " * 13))
 
 

@@ -39,6 +39,7 @@ LEVEL = 0.95  # of all intervals of one answer together
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 _STEPS = 50  # bisections
+_MANY = 100  # texts
 _WIDE = 9.0  # standard deviations of a binomial that are looked at, and as many values
 
 
@@ -141,26 +142,29 @@ class Responses:
 
 def miss_for_all(families: Sequence[Responses], level: float = LEVEL) -> float:
     """How often each interval may miss, so that all intervals of all families hold together as often as `level`."""
-    laws = []
+    laws, intervals = [], sum(len(family.counts) for family in families)
     for family in families:
         once, parts = family.different()
         shares = np.clip(once.estimate, 0, 1)
         for part, times in enumerate(np.bincount(parts).tolist()):
+            if once.counts[part] > _MANY:  # of many values, each is improbable
+                continue
             counts, law = once.law(part)
             noise, share = np.full(len(counts), once.noise[part]), np.full(len(counts), shares[part])
             grid = Responses(once.texts, counts, once.kept, noise, once.alike)
             laws.append((grid.above(share), grid.nothing(share), law, times))
-    alone = miss_alone(sum(times for *_, times in laws), level)
+    others = intervals - sum(times for *_, times in laws)
+    alone = miss_alone(intervals, level)
 
     def too_often(miss: float) -> bool:
-        held = (times * np.log1p(-law[~_accepts(above, none, miss)].sum()) for above, none, law, times in laws)
-        return bool(sum(held) < np.log(level))
+        held = [times * np.log1p(-law[~_accepts(above, none, miss)].sum()) for above, none, law, times in laws]
+        return bool(sum(held) + others * np.log1p(-miss) < np.log(level) - 1e-9)
 
     low, high = 0.0, alone
     while too_often(high) and high - low > 0.01 * alone:
         middle = (low + high) / 2
         low, high = (low, middle) if too_often(middle) else (middle, high)
-    return high if not too_often(high) else low
+    return low if too_often(high) else high
 
 
 def miss_alone(intervals: int, level: float = LEVEL) -> float:

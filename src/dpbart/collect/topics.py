@@ -128,12 +128,16 @@ def read_topics(
     return _of_texts(private, stated, facts, _book(stated, model), by=by, areas=areas)
 
 
-def _facts(card: Card) -> Facts:
-    """The channel on a card, if topics can be counted behind it."""
+def _figures(card: Card) -> Facts:
     try:
-        facts = figures.facts_of(card)
+        return figures.facts_of(card)
     except (BadParameter, KeyError, TypeError, ValueError, ArithmeticError):
         raise BadTable("no channel has the figures on the card. See: dpbart card verify CARD") from None
+
+
+def _facts(card: Card) -> Facts:
+    """The channel on a card, if topics can be counted behind it."""
+    facts = _figures(card)
     if card.model.sentences is None:
         raise BadParameter(
             f"'{card.model.name}' writes texts of its own and has no book of topics, so there is nothing to count. "
@@ -252,7 +256,7 @@ def _of_votes(card: Card, collection: CollectionFacts, book: Book, *, by: str | 
         different = list(dict.fromkeys(cells.areas))
         names, of_cell = tuple(different), np.array([different.index(area) for area in cells.areas])
     parts = Parts(of_cell, names, names if areas else tuple(cells.areas))
-    scale = 2 / card.guarantee.epsilon
+    scale = float(_figures(card).figures["scale"]) / collection.unit  # in votes
 
     def votes(labels: Sequence[int], *, of_all: bool = False) -> Votes:
         held = counts[list(labels)].sum(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dpbart.card.record import ModelLine
 from dpbart.channels.columns import ColumnsChannel, Floats, SideInformation
@@ -23,6 +23,7 @@ from dpbart.models.text import Tokens
 from dpbart.privacy.clipping import ByNorm, ByValue, Clip
 from dpbart.privacy.mechanisms import NOISES, Noised, make_noise
 from dpbart.privacy.sampling import Entropy
+from dpbart.version import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from dpbart.models.adept import SplitAdept
@@ -104,6 +105,10 @@ class LatentFamily:
     def book(self, bundle: Bundle) -> tuple[Line, ...]:
         """It has none."""
         return ()
+
+    def book_reader(self, bundle: Bundle, use: BookUse) -> NoReturn:
+        """It has none."""
+        raise BadParameter(f"'{bundle.name}' has no book. Choose a model with one, such as {DEFAULT_MODEL}.")
 
     def options(self, bundle: Bundle, use: BookUse) -> None:
         """A text does not become a code."""

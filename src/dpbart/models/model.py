@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from dpbart.card.record import ModelLine
 from dpbart.channels.channel import Channel
 from dpbart.models.bundle import Bundle
-from dpbart.models.code.book import BookUse, Line
+from dpbart.models.code.book import Book, BookUse, Floats, Line
 from dpbart.privacy.facts import Private
 from dpbart.privacy.sampling import Entropy
 from dpbart.privacy.shuffling.amplification import Steps
@@ -42,6 +42,17 @@ class Model(Protocol[Encoded, Received]):
         """New texts, made only from the private values."""
 
 
+class BookReader(Protocol):
+    """Reads texts with the eyes of a model's book: both have vectors of one kind."""
+
+    @property
+    def book(self) -> Book:
+        """The sentences that may come out."""
+
+    def read(self, texts: Sequence[str]) -> Floats:
+        """A unit vector for each whole text, (texts, vector)."""
+
+
 class Family(Protocol):
     """One family of models."""
 
@@ -67,6 +78,9 @@ class Family(Protocol):
 
     def book(self, bundle: Bundle) -> tuple[Line, ...]:
         """The lines of its book of public sentences; none if it has no book."""
+
+    def book_reader(self, bundle: Bundle, use: BookUse) -> BookReader:
+        """Load what reads texts for the book, and nothing that writes. Raises BadParameter if it has no book."""
 
     def options(self, bundle: Bundle, use: BookUse) -> Steps | None:
         """The number of codes at each epsilon; None if texts do not become codes."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import model_validator
 
+from dpbart.errors import BadParameter
 from dpbart.options.declare import Record, Strings, option
 from dpbart.privacy.calibration import check_epsilon, check_slack
 from dpbart.version import DEFAULT_MODEL
@@ -145,3 +146,23 @@ class NoiseQuestion(Budget):
     people: int | None = option(
         None, help="Also show the guarantee of a shuffled output with one row for each of these."
     )
+    collection: bool = option(
+        False, help="Instead: what to expect if these people are released as a whole, with 'dpbart synthesize'."
+    )
+    labels: int | None = option(None, help="With --collection: how many labels its rows have.", ge=2)
+
+    @model_validator(mode="after")
+    def _check_collection(self) -> NoiseQuestion:
+        if not self.collection:
+            if self.labels is not None:
+                raise BadParameter("labels are those of a collection here. Pass --collection with --labels.")
+            return self
+        if self.people is None:
+            raise BadParameter("what a collection says depends on its people. Pass --people with --collection.")
+        others = (self.length, self.columns, self.clip, self.mechanism)
+        if others != (None,) * 4 or self.book_only or self.delta not in (0, DEFAULT_DELTA):
+            raise BadParameter(
+                "a collection has counts of a book, with a pure epsilon. Leave out --length, --columns, --clip, "
+                "--mechanism, --delta and --book-only."
+            )
+        return self

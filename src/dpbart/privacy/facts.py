@@ -37,6 +37,7 @@ class Facts:
     event: Event  # what one text spends
     recipe: str  # everything in one line, such as "mech:gaussian|eps:250|delta:1e-05|clip:value:0.1"
     options: int | None = None  # k, if all of a release is one k-ary response; None for any other mechanism
+    whole: bool = False  # whether the release is that of a whole collection, and its guarantee that of each person
     replay_of: Guarantee | None = None  # what a replay would guarantee without its seed; None for any other channel
 
     def replayed(self) -> Facts:

@@ -41,6 +41,7 @@ Words = npt.NDArray[np.uint64]
 _MARGIN = 1e-12
 # Bits of precision beyond those drawn. Half of them count as uncertain, far more than the error of a tail.
 _GUARD = 64
+_WORD = 1 << 64
 
 
 class Entropy(Protocol):
@@ -170,6 +171,17 @@ def draw_rounded(
     for index in np.flatnonzero(~decided):
         steps[index] = _decide(law, int(start[index]), _bits, scale=scale, grid=grid, entropy=entropy)
     return np.where(negative, -steps, steps)
+
+
+def draw_below(bounds: Words, entropy: Entropy) -> Words:
+    """A uniform whole number below each of the bounds, which are at least 1, exactly: (count,)."""
+    # 2^64 is not a multiple of every number. Words in the last, incomplete multiple are drawn again.
+    complete = np.array([_WORD - _WORD % bound - 1 for bound in bounds.tolist()], np.uint64)
+    words = entropy.words(len(bounds)).copy()
+    while (again := np.flatnonzero(words > complete)).size:
+        words[again] = entropy.words(again.size)
+    drawn: Words = words % bounds
+    return drawn
 
 
 def _decide(law: Law, start: int, bits: int, *, scale: float, grid: float, entropy: Entropy) -> int:

@@ -62,8 +62,7 @@ def rewrite_frame(
         BudgetExceeded: A person lacks budget; nothing is recorded or returned.
     """
     names = _columns(text_column)
-    wanted = [name for name in (*names, *([person_column] if person_column else [])) if name in frame.columns]
-    held = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in wanted}
+    held = columns_of(frame, (*names, person_column))
     release = _Releases(rewriter, names, person_column, ledger, card)
     others = [str(name) for name in frame.columns if name not in names]
     new = release.rewrite(held, rows=len(frame), others=[*_index_names(frame), *others])
@@ -146,7 +145,7 @@ class _Releases:
 
     def rewrite(self, columns: Columns, *, rows: int, others: Sequence[str]) -> dict[str, list[str]]:
         """New texts for the text columns: checked, recorded in the ledger and on the card, and then returned."""
-        old = {name: _texts(columns.get(name), name) for name in self.names}
+        old = {name: texts_of(columns.get(name), name) for name in self.names}
         people = Counter(self._ids(columns))
         texts, delta = (self.rows + rows) * len(self.names), self.rewriter.facts.guarantee.delta
         check_delta_for(delta, texts=texts, whose=f"{texts} texts", remedy="Load with delta={delta}.")
@@ -205,6 +204,12 @@ class _Releases:
         )
 
 
+def columns_of(frame: pandas.DataFrame, names: Sequence[str | None]) -> dict[str, list[object]]:
+    """Those of the named columns that a frame has, as lists. A missing value is None."""
+    there = [name for name in names if name is not None and name in frame.columns]
+    return {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in there}
+
+
 def _columns(text_column: str | Sequence[str]) -> tuple[str, ...]:
     columns = (text_column,) if isinstance(text_column, str) else tuple(text_column)
     if not columns or len(set(columns)) < len(columns):
@@ -212,7 +217,8 @@ def _columns(text_column: str | Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def _texts(values: Sequence[object] | None, column: str) -> list[str]:
+def texts_of(values: Sequence[object] | None, column: str) -> list[str]:
+    """The texts of a column; a missing one is empty. Refuses other values."""
     if values is None:
         raise BadParameter(f"there is no column {column!r}. Pass text_column.")
     # A missing text is None or a NaN, which is not equal to itself.

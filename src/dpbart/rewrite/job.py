@@ -10,7 +10,6 @@ from itertools import islice
 
 from dpbart.card.card import Card, read_private_key
 from dpbart.errors import BadParameter, BadTable
-from dpbart.files import remove
 from dpbart.options.rewriting import DROP, STANDARD, Request
 from dpbart.options.settings import Settings
 from dpbart.privacy.guarantee import exactly
@@ -20,7 +19,7 @@ from dpbart.rewrite import shuffle
 from dpbart.rewrite.account import Account
 from dpbart.rewrite.chosen import ChosenModel, Described, refuse_idle_delta
 from dpbart.rewrite.describe import describe, planned_card, run_facts, run_settings
-from dpbart.rewrite.durable.commit import PaidTexts, check_card_place, claim, clear_half_written
+from dpbart.rewrite.durable.commit import PaidTexts, check_card_place, durable_run, write_card
 from dpbart.rewrite.durable.folder import SavedTexts
 from dpbart.rewrite.durable.unfinished import (
     Stopped,
@@ -28,7 +27,6 @@ from dpbart.rewrite.durable.unfinished import (
     asked_to_stop,
     check_unfinished,
     how_to_resume,
-    open_run,
     stamp_of,
 )
 from dpbart.rewrite.engines import choose_engine
@@ -78,31 +76,24 @@ class Job(Plan):
             self.account.close()
 
     def _run_to_file(self, engine: Engine) -> Card:
-        request, described, run = self.request, self.described, self.account.run
-        replaces = request.output.overwrite
-        mechanism, model = described.facts.mechanism, described.model.identity
-        with open_run(
-            request.target, request.source, run_settings(self), run, self.seen, resume=self.resuming, overwrite=replaces
-        ) as unfinished:
-            account = claim(self.account, unfinished, request.target, mechanism=mechanism, model=model)
+        request, described = self.request, self.described
+        with durable_run(
+            self.account,
+            request.source,
+            request.target,
+            run_settings(self),
+            self.seen,
+            mechanism=described.facts.mechanism,
+            model=described.model.identity,
+            card=request.card_file,
+            resume=self.resuming,
+            overwrite=request.output.overwrite,
+            stopped=lambda folder: how_to_resume(SavedTexts(folder).rows, self.rows, request.source),
+        ) as (account, unfinished):
             job = replace(self, account=account)
-            clear_half_written(request.target, request.card_file)
-            once = request.source == STANDARD
-            try:
-                card = job._write_at_once(engine) if once else job._save_then_write(engine, unfinished)
-            except BaseException as error:
-                # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
-                # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
-                saved, known = SavedTexts(unfinished.folder).rows, account.progress()
-                kept = saved or (known and known.recorded)
-                if once or not kept:
-                    unfinished.remove()
-                if (once or kept) and isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-                    raise Stopped(how_to_resume(saved, self.rows, request.source)) from None
-                raise
-            account.finish()
-            unfinished.remove()
-            return card
+            return (
+                job._write_at_once(engine) if request.source == STANDARD else job._save_then_write(engine, unfinished)
+            )
 
     def _write_at_once(self, engine: Engine) -> Card:
         """Write each batch as soon as it is recorded. Standard input has no other way: it cannot be read again."""
@@ -194,13 +185,7 @@ class Job(Plan):
             raise BadTable("standard input has no rows. Give at least one line.")
         run = run_facts(settings=settings, output=output, engine=engine, refused=refused)
         card = describe(self, recipe=recipe, rows=rows, run=run)
-        if request.card_file is not None:
-            key = None if request.output.sign_key is None else read_private_key(request.output.sign_key)
-            # An output always lies next to its own card. So the old output goes before its card is replaced, and the
-            # new output gets its name last. In between there is no output, and --resume writes it.
-            card.write(
-                request.card_file, key, ready=lambda: None if request.target == STANDARD else remove(request.target)
-            )
+        write_card(card, request.card_file, request.output.sign_key, request.target)
         return card
 
     def _source(self) -> Table | Joined:

@@ -36,6 +36,7 @@ class People:
     column: str  # with their ids
     option: str = BY_PERSON  # the command-line option that names the column
     missing: str = "refuse"  # a row without an id, or count it as a person of its "own"
+    remedy: str = "Add one, or pass --missing-person own to count each such row as a separate person."
 
     @classmethod
     def of_options(cls, asked: PeopleOptions) -> People | None:
@@ -64,10 +65,7 @@ class People:
     def _nobody(self, row: int) -> str:
         if self.missing == "own":
             return f"{_NO_ID}{row})"
-        raise BadTable(
-            f"row {row} has no id in column {self.column!r}. Add one, or pass --missing-person own "
-            "to count each such row as a separate person."
-        )
+        raise BadTable(f"row {row} has no id in column {self.column!r}. {self.remedy}")
 
 
 def without_id(texts: Mapping[str, int]) -> int:

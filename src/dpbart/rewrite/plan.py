@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from dpbart.errors import BadParameter
-from dpbart.options.rewriting import DROP, Request
+from dpbart.options.rewriting import DROP, Dialect, Request
 from dpbart.privacy.composition import Release
 from dpbart.privacy.shuffling.release import ShuffledRelease
 from dpbart.rewrite.account import Account
@@ -16,11 +17,23 @@ from dpbart.rewrite.durable.unfinished import Stamp
 from dpbart.rewrite.people import People
 from dpbart.rewrite.rows import Labels, RowTexts
 from dpbart.tables.batch import Batch
-from dpbart.tables.formats.format import Visitor
+from dpbart.tables.formats.format import Format, Visitor
 from dpbart.tables.formats.registry import find_format
 from dpbart.tables.streams import ANY, FileBounds
 from dpbart.tables.table import Table, open_table
 from dpbart.tables.writer import TableWriter
+
+
+def input_format(source: Path, dialect: Dialect) -> Format | None:
+    """The format of the input; None if its ending is unknown. Refuses an option that contradicts it."""
+    format = find_format(source, dialect)
+    if dialect.document and (format is None or not format.texts_alone):
+        raise BadParameter(
+            "--document is for .txt files and plain standard input. In any other input, a row is a text."
+        )
+    if dialect.sheet is not None and (format is None or not format.sheets):
+        raise BadParameter("--sheet is for Excel workbooks, and the input is none. Leave it out.")
+    return format
 
 
 @dataclass(frozen=True)
@@ -37,14 +50,8 @@ class Outline:
     @classmethod
     def of(cls, request: Request) -> Outline:
         """Work out what a request means. Refuses an option that contradicts the format of the input or output."""
-        source = find_format(request.source, request.dialect)
+        source = input_format(request.source, request.dialect)
         target = find_format(request.target, request.dialect)
-        if request.dialect.document and (source is None or not source.texts_alone):
-            raise BadParameter(
-                "--document is for .txt files and plain standard input. In any other input, a row is a text."
-            )
-        if request.dialect.sheet is not None and (source is None or not source.sheets):
-            raise BadParameter("--sheet is for Excel workbooks, and the input is none. Leave it out.")
         alone = target is not None and target.texts_alone
         texts = RowTexts(request.texts.text_column, request.texts.join_columns)
         if alone and texts.per_row > 1:

@@ -150,17 +150,14 @@ class Labels:
         """A table visitor that refuses a row with a label outside the set; none if labels are not randomised."""
         if self.response is None:
             return []
-        numbered = self._numbered(table)
-        return [lambda batch: self._numbers(batch, numbered)]
+        known = self._numbered(table)
+        return [lambda batch: self._numbers(batch, known)]
 
     def _numbered(self, table: Table) -> dict[str, int]:
-        """The number of each label of the set, by its normal form in the type of the column."""
-        values = table.values(self.labels, self.column)
-        check_different(values)
-        return {normal_form(value): number for number, value in enumerate(values)}
+        return numbered(table.values(self.labels, self.column))
 
-    def _numbers(self, batch: Batch, numbered: dict[str, int]) -> list[int]:
-        numbers = [numbered.get(normal_form(value), -1) for value in batch.column(self.column)]
+    def _numbers(self, batch: Batch, known: dict[str, int]) -> list[int]:
+        numbers = [known.get(normal_form(value), -1) for value in batch.column(self.column)]
         if -1 in numbers:  # the message does not show the label: it is private
             row = batch.first + numbers.index(-1)
             raise BadTable(
@@ -168,3 +165,9 @@ class Labels:
                 "Correct the row, or add the label to --label-set or --label-file."
             )
         return numbers
+
+
+def numbered(labels: Sequence[object]) -> dict[str, int]:
+    """The number of each label of a public set, in the type of its column, by its normal form."""
+    check_different(labels)
+    return {normal_form(label): number for number, label in enumerate(labels)}

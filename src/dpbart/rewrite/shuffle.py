@@ -38,7 +38,7 @@ from dpbart.privacy.calibration import check_delta_for
 from dpbart.privacy.composition import Release
 from dpbart.privacy.facts import Facts
 from dpbart.privacy.guarantee import Guarantee
-from dpbart.privacy.sampling import Entropy, SystemEntropy
+from dpbart.privacy.sampling import Entropy, SystemEntropy, draw_below
 from dpbart.privacy.shuffling.release import ShuffledRelease, local_for, shuffled_release
 from dpbart.rewrite.chosen import ChosenModel, Described, refuse_idle_delta
 from dpbart.rewrite.durable.folder import BUCKET, ORDER, SavedTexts, damaged, folder_errors, rows_of
@@ -51,7 +51,6 @@ from dpbart.tables.streams import ANY, FileBounds
 WRITTEN_AT_ONCE = 1024  # rows: whatever the parts and buckets are
 BUCKET_ROWS = 65_536  # the expected size of a bucket is at most this, up to 16 million rows
 _MOST_BUCKETS = 256  # files that are open at once
-_WORD = 1 << 64
 
 Places = npt.NDArray[np.uint32]
 
@@ -167,21 +166,10 @@ def shuffled(folder: Path, saved: SavedTexts) -> Iterator[tuple[list[str], str |
 def draw_order(count: int, entropy: Entropy) -> Places:
     """The numbers from 0 to count - 1 in a uniformly random order (Fisher and Yates 1938; Durstenfeld 1964)."""
     order = list(range(count))
-    for last, place in zip(range(count - 1, 0, -1), _below(count, entropy), strict=True):
+    places = draw_below(np.arange(count, 1, -1, dtype=np.uint64), entropy)
+    for last, place in zip(range(count - 1, 0, -1), places.tolist(), strict=True):
         order[last], order[place] = order[place], order[last]
     return np.array(order, np.uint32)
-
-
-def _below(count: int, entropy: Entropy) -> list[int]:
-    """For each number from count down to 2, a uniform one below it."""
-    most = np.arange(count, 1, -1, dtype=np.uint64)
-    # 2^64 is not a multiple of every number. Words in the last, incomplete multiple are drawn again.
-    complete = np.array([_WORD - _WORD % int(bound) - 1 for bound in most], np.uint64)
-    words = entropy.words(len(most)).copy()
-    while (again := np.flatnonzero(words > complete)).size:
-        words[again] = entropy.words(again.size)
-    places: list[int] = (words % most).tolist()
-    return places
 
 
 def _draw(folder: Path, saved: SavedTexts, entropy: Entropy) -> None:

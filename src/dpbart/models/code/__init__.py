@@ -20,7 +20,7 @@ from dpbart.privacy.mechanisms import NonPrivate, Response
 from dpbart.privacy.shuffling.amplification import Steps
 
 if TYPE_CHECKING:
-    from dpbart.models.code.model import CodeModel
+    from dpbart.models.code.model import CodeBookReader, CodeModel
     from dpbart.privacy.sampling import Entropy
 
 
@@ -61,6 +61,14 @@ class CodeFamily:
     def book(self, bundle: Bundle) -> tuple[Line, ...]:
         """All lines, by area and topic."""
         return read_book(bundle.folder)
+
+    def book_reader(self, bundle: Bundle, use: BookUse) -> CodeBookReader:
+        """Its sentence encoder and the chosen part of its book. Torch is imported here and not before."""
+        from dpbart.models.code.model import CodeBookReader, Networks
+
+        parts = Networks.load(bundle.folder, writes=False)
+        bundle.check_unchanged()
+        return CodeBookReader(parts.reader, parts.book.part(use, model=bundle.name), self._settings(bundle))
 
     def options(self, bundle: Bundle, use: BookUse) -> Steps:
         """2^bits codes at each budget."""

@@ -20,7 +20,7 @@ from dpbart.channels.code import Codes, CodeSize
 from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
-from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Places, load_book, write_book
+from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Floats, Places, load_book, write_book
 from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
@@ -125,8 +125,8 @@ class Networks:
     pen: Pen | None = None
 
     @classmethod
-    def load(cls, folder: Path) -> Networks:
-        """All parts of a model directory.
+    def load(cls, folder: Path, *, writes: bool = True) -> Networks:
+        """All parts of a model directory; without what it writes with, if it only reads.
 
         Raises:
             NotPrepared: A part is missing or does not fit.
@@ -137,7 +137,7 @@ class Networks:
             config = read_config(folder)
             tensors = _unpacked(load_file(folder / "model.safetensors"))
             reader = _load_reader(folder, config, tensors)
-            pen = _load_pen(folder, config, tensors) if "writer" in config else None
+            pen = _load_pen(folder, config, tensors) if writes and "writer" in config else None
         if book.coarse.shape[1] != reader.width:
             raise NotPrepared(f"the book of '{folder}' does not fit its encoder. They belong to different models.")
         return cls(reader, book, pen)
@@ -216,6 +216,19 @@ def load_code(folder: Path, line: ModelLine, size: CodeSize, *, use: BookUse, se
     if len(book.lines) < size.sentences or (size.worded and parts.pen is None):
         raise NotPrepared(f"the parts of '{folder}' do not fit its table of code sizes. Make the model again.")
     return join_sides(parts, book.first(size.sentences), line, size, settings)
+
+
+@dataclass(frozen=True)
+class CodeBookReader:
+    """Reads texts as the codes of one place do."""
+
+    reader: DocumentReader
+    book: Book
+    settings: CodeSettings
+
+    def read(self, texts: Sequence[str]) -> Floats:
+        """A unit vector for each whole text, (texts, vector); zeros if nothing could be read."""
+        return self.reader.documents(texts, closely=self.settings.closely).whole
 
 
 def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, settings: CodeSettings) -> CodeModel:

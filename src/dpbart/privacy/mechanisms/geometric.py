@@ -154,7 +154,15 @@ class Geometric:
             right_of_two=best_guess(self.guarantee, candidates=2),
             event=Event(self.name, exactly(self.epsilon), Decimal(0)),
             recipe=f"mech:{self.name}|eps:{self.epsilon:.10g}|delta:0|counts:{self.entries}|unit:{self.unit}",
+            whole=True,
         )
+
+    def share_error(self, people: int) -> float:
+        """How far, in 19 of 20 releases, the share of a topic that is one count lies from the true share, at most.
+
+        Pr[|X| > t] <= e^(-t / scale), which is one in twenty at t = scale log 20.
+        """
+        return self.scale * math.log(20) / (self.unit * people)
 
     def privatize(self, tally: Tally, entropy: Entropy) -> Private[Counts]:
         """The counts with noise, sealed."""

@@ -27,16 +27,18 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dpbart.card.card import pages_next_to
+from dpbart.card.card import Card, pages_next_to, read_private_key
 from dpbart.errors import BadTable, BudgetExceeded, NotResumable
-from dpbart.files import delete, partials_of
+from dpbart.files import delete, partials_of, remove
 from dpbart.rewrite.account import Account
-from dpbart.rewrite.durable.folder import NewTexts
-from dpbart.rewrite.durable.unfinished import UnfinishedRun
+from dpbart.rewrite.durable.folder import NewTexts, holds_release
+from dpbart.rewrite.durable.unfinished import RunSettings, Stamp, Stopped, UnfinishedRun, open_run
+from dpbart.tables.streams import STANDARD
 
 PART_ROWS = 8192
 PART_SECONDS = 10.0  # the most work that a killed run has to repeat
@@ -65,6 +67,56 @@ def claim(account: Account, unfinished: UnfinishedRun, target: Path, *, mechanis
     new = secrets.token_hex(16)
     unfinished.write_nonces(known.nonce, new)
     return replace(account, nonce=known.nonce).renew(new)
+
+
+@contextmanager
+def durable_run(
+    account: Account,
+    source: Path,
+    target: Path,
+    settings: RunSettings,
+    seen: Stamp | None,
+    *,
+    mechanism: str,
+    model: str,
+    card: Path | None,
+    resume: bool,
+    overwrite: bool,
+    stopped: Callable[[Path], str],
+) -> Iterator[tuple[Account, UnfinishedRun]]:
+    """Begin or resume a run in its folder. When the block ends, its output is written, and the folder is deleted.
+
+    After an error, the folder stays if anything was recorded or saved and the run can be resumed. `stopped` says after
+    Ctrl-C what is saved in the folder.
+    """
+    with open_run(target, source, settings, account.run, seen, resume=resume, overwrite=overwrite) as unfinished:
+        account = claim(account, unfinished, target, mechanism=mechanism, model=model)
+        clear_half_written(target, card)
+        try:
+            yield account, unfinished
+        except BaseException as error:
+            # If nothing was recorded or saved, or the run cannot be resumed, nothing is left behind. Ask the folder
+            # and not `unfinished.saved`: a signal may arrive just after a part was renamed.
+            known, once, words = account.progress(), source == STANDARD, stopped(unfinished.folder)
+            kept = holds_release(unfinished.folder) or (known and known.recorded)
+            if once or not kept:
+                unfinished.remove()
+            if (once or kept) and isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
+                raise Stopped(words) from None
+            raise
+        account.finish()
+        unfinished.remove()
+
+
+def write_card(card: Card, file: Path | None, sign_key: Path | None, target: Path) -> None:
+    """Write the card of an output that is complete and has not got its name yet. Without a file, nothing is written.
+
+    An output always lies next to its own card. So the old output goes before its card is replaced, and the new output
+    gets its name last. In between there is no output, and --resume writes it.
+    """
+    if file is not None:
+        key = None if sign_key is None else read_private_key(sign_key)
+        card.write(file, key, ready=lambda: None if target == STANDARD else remove(target))
 
 
 @dataclass

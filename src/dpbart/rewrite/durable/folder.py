@@ -5,7 +5,7 @@ else may have put a folder or a link under its name. Neither is used, and no fil
 
 New texts are saved in numbered parts until the output is written. A part is written to a temporary file, synced, and
 then renamed, so a part with its final name is always complete. It holds new texts and, if labels are randomised, new
-labels. It holds nothing from the input.
+labels. It holds nothing from the input. The release of a whole collection saves its noised counts instead.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from dpbart.files import OWN, one_line_errors, whole_or_nothing
 
 MANIFEST, SECRET, NONCE, LOCK, REFUSED = "run.json", "secret", "nonce", "lock", "refused"
 ORDER, BUCKET = "order", "bucket-"  # of shuffled rows
+COUNTS = "counts.json"  # of a collection, with their noise
 _PART = ".arrow"
-_NAMES = (MANIFEST, SECRET, NONCE, LOCK, REFUSED, ORDER)
+_NAMES = (MANIFEST, SECRET, NONCE, LOCK, REFUSED, ORDER, COUNTS)
 _OURS = re.compile(
     rf"({'|'.join(map(re.escape, _NAMES))}|\d{{6}}-\d{{12}}{re.escape(_PART)}|{BUCKET}\d{{4}}|\..*\.partial)"
 )
@@ -126,6 +127,11 @@ def folder_errors(folder: Path) -> AbstractContextManager[None]:
 def damaged(folder: Path) -> NotResumable:
     """The error for a folder whose files contradict each other."""
     return NotResumable(f"{str(folder)!r} is damaged. Start again with --overwrite.")
+
+
+def holds_release(folder: Path) -> bool:
+    """Whether something is saved that somebody may have seen, so that it must not be drawn again."""
+    return (folder / COUNTS).is_file() or SavedTexts(folder).rows > 0
 
 
 @dataclass

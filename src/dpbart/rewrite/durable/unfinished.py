@@ -23,6 +23,7 @@ from pathlib import Path
 from dpbart.errors import BadTable, NotResumable
 from dpbart.files import OWN, create, digest_of, sync_folder, visible_files, write_whole
 from dpbart.rewrite.durable.folder import (
+    COUNTS,
     MANIFEST,
     NONCE,
     REFUSED,
@@ -136,9 +137,10 @@ def check_unfinished(target: Path, *, resume: bool, overwrite: bool) -> bool:
     with locked(folder, target):
         pass
     if not (resume or overwrite):
-        saved = SavedTexts(folder).rows
+        drawn, saved = (folder / COUNTS).is_file(), SavedTexts(folder).rows
+        what = "its counts drawn and saved" if drawn else f"{saved:,} texts saved"
         raise BadTable(
-            f"{str(target)!r} has an unfinished run with {saved:,} texts saved. Pass --resume to continue it, "
+            f"{str(target)!r} has an unfinished run with {what}. Pass --resume to continue it, "
             "or --overwrite to start again; what a ledger has recorded stays spent."
         )
     return resume

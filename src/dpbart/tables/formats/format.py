@@ -127,6 +127,7 @@ class Format(Protocol):
     named: bool = False  # whether the columns certainly have names; otherwise, the first line may be a row instead
     further_keys: bool = False  # whether a row may have keys that the first row lacks
     texts_alone: bool = False  # whether a file holds the texts and no other column
+    folder: bool = False  # whether it is a folder with a file for each row
     sheets: bool = False  # whether a file holds several tables, of which --sheet names one
     compressible: bool = True  # whether a file may be compressed as a whole, and is text
     reading: str | None = None  # how a file is read, if users may expect something else; a run prints it

@@ -96,6 +96,7 @@ class Folder(Format):
 
     endings = ("/",)
     named = True
+    folder = True
     compressible = False
 
     def header(self, file: File, *, text_columns: tuple[str, ...] = (), named: Sequence[str] = ()) -> Header:
