@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ LEVEL = 0.95  # of all intervals of one answer together
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 _STEPS = 50  # bisections
-_MANY = 100  # texts
+_MANY = 50  # texts
 _WIDE = 9.0  # standard deviations of a binomial that are looked at, and as many values
 
 
@@ -142,29 +143,56 @@ class Responses:
 
 def miss_for_all(families: Sequence[Responses], level: float = LEVEL) -> float:
     """How often each interval may miss, so that all intervals of all families hold together as often as `level`."""
-    laws, intervals = [], sum(len(family.counts) for family in families)
-    for family in families:
-        once, parts = family.different()
-        shares = np.clip(once.estimate, 0, 1)
-        for part, times in enumerate(np.bincount(parts).tolist()):
-            if once.counts[part] > _MANY:  # of many values, each is improbable
-                continue
-            counts, law = once.law(part)
-            noise, share = np.full(len(counts), once.noise[part]), np.full(len(counts), shares[part])
-            grid = Responses(once.texts, counts, once.kept, noise, once.alike)
-            laws.append((grid.above(share), grid.nothing(share), law, times))
-    others = intervals - sum(times for *_, times in laws)
-    alone = miss_alone(intervals, level)
+    intervals = sum(len(family.counts) for family in families)
+    alone, looked_at = miss_alone(intervals, level), [_Few.of_family(family) for family in families]
+    others = intervals - sum(each.times.sum() for each in looked_at)
 
     def too_often(miss: float) -> bool:
-        held = [times * np.log1p(-law[~_accepts(above, none, miss)].sum()) for above, none, law, times in laws]
-        return bool(sum(held) + others * np.log1p(-miss) < np.log(level) - 1e-9)
+        held = sum(each.hold_together(miss) for each in looked_at) + others * np.log1p(-miss)
+        return bool(held < np.log(level) - 1e-9)
 
     low, high = 0.0, alone
     while too_often(high) and high - low > 0.01 * alone:
         middle = (low + high) / 2
         low, high = (low, middle) if too_often(middle) else (middle, high)
     return low if too_often(high) else high
+
+
+@dataclass(frozen=True)
+class _Few:
+    """The laws of small counts at their estimates. Of larger ones, each single value is improbable.
+
+    Attributes:
+        times: how many parts have each law, (laws,).
+        of: the law that each of the values belongs to, (values,).
+        chance: of each value, (values,).
+        above: see `Responses.above`, (values,).
+        nothing: see `Responses.nothing`, (values,).
+    """
+
+    times: Counts
+    of: Counts
+    chance: Floats
+    above: Floats
+    nothing: Floats
+
+    @classmethod
+    def of_family(cls, family: Responses) -> _Few:
+        once, parts = family.different()
+        times, few = np.bincount(parts), np.flatnonzero(once.counts <= _MANY)
+        if not few.size:
+            return cls(times[few], few, *np.zeros((3, 0)))
+        laws = [once.law(part) for part in few.tolist()]
+        of = np.repeat(np.arange(len(few)), [len(law) for _, law in laws])
+        counts, chance = (np.concatenate(each) for each in zip(*laws, strict=True))
+        values = Responses(once.texts, counts, once.kept, once.noise[few][of], once.alike)
+        share = np.clip(once.estimate, 0, 1)[few][of]
+        return cls(times[few], of, chance, values.above(share), values.nothing(share))
+
+    def hold_together(self, miss: float) -> float:
+        """The logarithm of the chance that all of their intervals hold."""
+        missing = np.bincount(self.of, weights=self.chance * ~_accepts(self.above, self.nothing, miss))
+        return float((self.times * np.log1p(-missing)).sum())
 
 
 def miss_alone(intervals: int, level: float = LEVEL) -> float:
@@ -280,17 +308,19 @@ class Votes:
 
 def _laplace_quantile(sizes: Counts, tail: float) -> Floats:
     """What a sum of so many Laplace noises of scale 1 exceeds with this probability, (sizes,)."""
-    found = {}
-    for size in set(sizes.tolist()):
-        k = np.arange(size)
-        weights = np.exp(gammaln(size + k) - gammaln(k + 1) - gammaln(size) - (size + k) * np.log(2))
-        low, high = 0.0, 40.0 * np.sqrt(size) + 40.0
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            beyond = float((weights * gammaincc(size - k, middle)).sum())
-            low, high = (middle, high) if beyond > tail else (low, middle)
-        found[size] = high
-    return np.array([found[size] for size in sizes.tolist()])
+    return np.array([_one_laplace_quantile(size, tail) for size in sizes.tolist()])
+
+
+@lru_cache
+def _one_laplace_quantile(size: int, tail: float) -> float:
+    k = np.arange(size)
+    weights = np.exp(gammaln(size + k) - gammaln(k + 1) - gammaln(size) - (size + k) * np.log(2))
+    low, high = 0.0, 40.0 * np.sqrt(size) + 40.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        beyond = float((weights * gammaincc(size - k, middle)).sum())
+        low, high = (middle, high) if beyond > tail else (low, middle)
+    return float(high)
 
 
 def _weighted_quantile(weights: Floats, times: Floats, tail: float) -> Floats:

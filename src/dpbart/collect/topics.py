@@ -22,7 +22,7 @@ from dpbart.card import figures
 from dpbart.card.card import Card, read_card
 from dpbart.card.record import CollectionFacts
 from dpbart.collect.cells import cells_of
-from dpbart.collect.intervals import LEVEL, Bounds, Responses, Votes, miss_alone, miss_for_all
+from dpbart.collect.intervals import LEVEL, Bounds, Counts, Floats, Responses, Votes, miss_alone, miss_for_all
 from dpbart.collect.outputs import Counted, Parts, count_outputs
 from dpbart.errors import BadParameter, BadTable
 from dpbart.models.bundle import Bundle
@@ -183,20 +183,57 @@ def _book(card: Card, model: str | None) -> Book:
     return load_book(bundle.folder).part(BookUse(tuple(stated.areas), tuple(stated.topics)), model=bundle.name)
 
 
+@dataclass(frozen=True)
+class Coding:
+    """How the texts of a file became outputs, from the facts of its channel.
+
+    Attributes:
+        epsilon: of one text.
+        kept: the chance that an output is one of the text's own; otherwise all outputs are equally likely.
+        near: how many sentences mean the same for a text, at each place.
+        places: how many sentences an output has, at most.
+        sentences: among how many each place chooses, besides saying nothing.
+    """
+
+    epsilon: float
+    kept: float
+    near: int
+    places: int
+    sentences: int
+
+    @classmethod
+    def of(cls, facts: Facts) -> Coding:
+        """Refuses nothing: the facts are those of a k-ary response."""
+        epsilon = (facts.replay_of or facts.guarantee).epsilon
+        kept = float(facts.figures["kept"]) * -math.expm1(-epsilon)  # p - q
+        near, places = int(facts.figures.get("near", 1)), int(facts.figures.get("places", 1))
+        return cls(epsilon, kept, near, places, figures.named_sentences(facts) or 0)
+
+    def touched(self, sizes: Counts) -> Floats:
+        """The chance that one of all outputs says something on a part of the book with so many sentences."""
+        silent = self.near if self.places > 1 else 0
+        return np.asarray(1 - (1 - sizes / (self.sentences + silent)) ** self.places)
+
+    @property
+    def meant(self) -> str:
+        """What a share is, in words."""
+        each = "a set of sentences" if self.near > 1 else "its sentences" if self.places > 1 else "one sentence"
+        words = f"the share of the texts that were meant to say something on it. A text means {each} of the book"
+        words += ", and counts for a part of the book by how much of its set is there" if self.near > 1 else ""
+        return words + (". Shares can add up to more than 100%: a text says several things" if self.places > 1 else "")
+
+
 def _of_texts(private: Path, card: Card, facts: Facts, book: Book, *, by: str | None, areas: bool) -> Topics:
-    near, places = int(facts.figures.get("near", 1)), int(facts.figures.get("places", 1))
-    book = book.first(figures.named_sentences(facts) or 0)
+    coding = Coding.of(facts)
+    book = book.first(coding.sentences)
     parts = Parts.of(book, areas=areas)
-    epsilon = (facts.replay_of or facts.guarantee).epsilon
-    kept = float(facts.figures["kept"]) * -math.expm1(-epsilon)
-    silent = near if places > 1 else 0
-    touched = -np.expm1(places * np.log1p(-parts.sizes / (len(book.lines) + silent)))  # by a uniform output
-    counted = count_outputs(private, card, book, parts, places=places, by=by)
-    alike = 1.0 if near == 1 else _alike(book, parts, counted, near)
+    noise = (1 - coding.kept) * coding.touched(parts.sizes)
+    counted = count_outputs(private, card, book, parts, places=coding.places, by=by)
+    alike = 1.0 if coding.near == 1 else _alike(book, parts, counted, coding.near)
 
     def responses(groups: Sequence[str]) -> Responses:
         texts, counts = sum(counted.texts[name] for name in groups), sum(counted.touching[name] for name in groups)
-        return Responses(texts, np.asarray(counts), kept, (1 - kept) * touched, alike)
+        return Responses(texts, np.asarray(counts), coding.kept, noise, alike)
 
     names = sorted(counted.texts)
     families = [responses([name]) for name in names]
@@ -205,22 +242,17 @@ def _of_texts(private: Path, card: Card, facts: Facts, book: Book, *, by: str | 
         Group(name, each.texts, _shares(parts, each.bounds(miss))) for name, each in zip(names, families, strict=True)
     ]
     pairs = [(first, second, responses(one), responses(other)) for first, second, one, other in _pairs(names)]
-    miss = miss_for_all([each for *_, one, other in pairs for each in (one, other)]) if pairs else miss
+    miss = miss_alone(max(1, len(pairs)) * len(parts.names))
     differences = [
         Difference(first, second, _shares(parts, one.bounds(miss).minus(other.bounds(miss))))
         for first, second, one, other in pairs
     ]
-    each = "a set of sentences" if near > 1 else "its sentences" if places > 1 else "one sentence"
     return Topics(
         release="rewritten" if card.shuffled is None else "shuffled",
-        epsilon=epsilon,
+        epsilon=coding.epsilon,
         counted="texts",
         parts="areas" if areas else "topics",
-        estimated=(
-            f"the share of the texts that were meant to say something on it. A text means {each} of the book"
-            + (", and counts for a part of the book by how much of its set is there" if near > 1 else "")
-            + (". Shares can add up to more than 100%: a text says several things" if places > 1 else "")
-        ),
+        estimated=coding.meant,
         level=LEVEL,
         by=by,
         groups=tuple(groups),
