@@ -20,7 +20,7 @@ from dpbart.channels.code import Codes, CodeSize
 from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
-from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Floats, Places, read_book, write_book
+from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Floats, Places, load_book, write_book
 from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
@@ -133,13 +133,11 @@ class Networks:
         Raises:
             NotPrepared: A part is missing or does not fit.
         """
-        lines = read_book(folder)
+        book = load_book(folder)
         failed = f"the code model in '{folder}' cannot be loaded"
         with foreign_errors(failed, remedy="Download or make it again."):
             config = read_config(folder)
             tensors = _unpacked(load_file(folder / "model.safetensors"))
-            order = tensors["book.order"].tolist()
-            book = Book(tuple(lines[number] for number in order), tensors["book.coarse"].numpy())
             reader = _load_reader(folder, config, tensors)
             pen = _load_pen(folder, config, tensors) if writes and "writer" in config else None
         if book.coarse.shape[1] != reader.width:
