@@ -49,6 +49,7 @@ bench: $(TOOLS)
 	$(BIN)/python benchmarks/rewriting.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/synthesizing.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/people.py

@@ -147,10 +147,10 @@ def test_names_are_compared_only_in_their_own_room(room: str) -> None:
 def test_help_loads_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from dpbart.cli import cli\n"
-        "for args in (['--help'], ['rewrite', '-h'], ['synthesize', '-h'], ['noise', '-h'], ['models', 'import', '-h'], "
-        "['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], ['evaluate', 'downstream', '-h'], "
-        "['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], ['evaluate', 'fluency', '-h'], "
-        "['experiment', 'run', '-h'], ['serve', '-h']):\n"
+        "for args in (['--help'], ['rewrite', '-h'], ['synthesize', '-h'], ['noise', '-h'], "
+        "['models', 'import', '-h'], ['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], "
+        "['evaluate', 'downstream', '-h'], ['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], "
+        "['evaluate', 'fluency', '-h'], ['experiment', 'run', '-h'], ['serve', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
         "names = 'torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn', 'starlette'\n"
         "print([m for m in names if m in sys.modules])"

@@ -57,6 +57,7 @@ class Cells:
         areas: the area of each cell; empty if the book names none.
         of_topic: (topics,), the cell of each topic.
         centres: (topics, width), the mean of the sentences of each topic, as unit vectors.
+        vectors: (sentences, width), of the sentences.
     """
 
     of_sentence: Places
@@ -64,6 +65,7 @@ class Cells:
     areas: tuple[str, ...]
     of_topic: Places
     centres: Floats
+    vectors: Floats
 
     def __len__(self) -> int:
         return len(self.names)
@@ -105,7 +107,7 @@ def cells_of(book: Book, count: int) -> Cells:
             of_topic[numbers[group]] = len(names)
             names.append(_name(area, [topics[number][1] for number in numbers[group]]))
             of_cell.append(area)
-    return Cells(of_topic[topic_of], tuple(names), tuple(of_cell), of_topic, centres.astype(np.float32))
+    return Cells(of_topic[topic_of], tuple(names), tuple(of_cell), of_topic, centres.astype(np.float32), book.vectors)
 
 
 def cells_in(lines: Sequence[Line], count: int) -> int:
