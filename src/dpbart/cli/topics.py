@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dpbart.collect.topics import Share, Topics
 
-_SHOWN = 40  # lines of a table
+_SHOWN = 20  # lines of a table
 _BAR = 24  # characters
 _NAME = 50
 _WIDTH = 110  # of a table that no terminal shows

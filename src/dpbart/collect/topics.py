@@ -71,7 +71,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Topics:
-    """What a private file says. Plain values: `as_dict` is its JSON."""
+    """What a private file says. Plain values: `as_dict` is its JSON.
+
+    topics = read_topics("private.csv")
+    print([share.name for share in topics.groups[0].shares if share.told_from_noise])
+    """
 
     release: str  # "rewritten", "shuffled" or "synthesised"
     epsilon: float  # of one text, or of one person
