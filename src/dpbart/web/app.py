@@ -27,8 +27,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from dpbart.card.card import PAGE_TYPES
+from dpbart.collect.expect import Expected
 from dpbart.errors import DpbartError
 from dpbart.files import OWN, create, reason
+from dpbart.options.collecting import CollectionBudget
 from dpbart.options.declare import from_flat
 from dpbart.options.settings import Settings
 from dpbart.privacy.guarantee import exactly
@@ -38,7 +40,7 @@ from dpbart.version import __version__
 from dpbart.web import bodies, schema
 from dpbart.web.figures import models_json, person_json
 from dpbart.web.guard import METRICS, Access, Guard, Problem
-from dpbart.web.job import FileJob, columns_json, job_json, shown_name
+from dpbart.web.job import COLLECTION, TEXTS, FileJob, columns_json, job_json, shown_name, topics_json
 from dpbart.web.releases import Key, file_hmac, job_id
 from dpbart.web.service import Service
 from dpbart.web.telemetry import METRICS_TYPE, Watch
@@ -69,6 +71,7 @@ class Routes:
 
     def __init__(self, service: Service, access: Access) -> None:
         self._service, self._access, self._jobs = service, access, service.jobs
+        self._counting = asyncio.Lock()  # one output is counted at a time: each is read as a whole
 
     @_Route("GET /healthz", "Whether the server is up, and its limits", schema.HealthAnswer)
     async def health(self, request: Request) -> Response:
@@ -101,6 +104,22 @@ class Routes:
             person = {} if texts is None else {"person": person_json(facts, texts=texts, delta=at)}
             some = {} if people is None else {"shuffled": shuffled_json(facts, people=people, delta=own)}
             return {**noise_json(facts, chosen), **person, **some}
+
+        return JSONResponse(await run_in_threadpool(told))
+
+    @_Route(
+        "GET /v1/collections/noise",
+        "What to expect of a collection",
+        schema.CollectionNoiseAnswer,
+        bodies.CollectionQuery,
+    )
+    async def collection_noise(self, request: Request) -> Response:
+        given = bodies.queried(bodies.CollectionQuery, request.query_params)
+        budget, counts = from_flat(CollectionBudget, given), from_flat(bodies.CollectionCounts, given)
+
+        def told() -> dict[str, Any]:
+            self._service.offered_book(budget)
+            return Expected.of(budget, people=counts.people, labels=counts.labels or 0).as_json()
 
         return JSONResponse(await run_in_threadpool(told))
 
@@ -160,13 +179,28 @@ class Routes:
         fails=(409,),
     )
     async def create_job(self, request: Request) -> Response:
+        return await self._create(request, TEXTS)
+
+    @_Route(
+        "POST /v1/collections",
+        "Upload a file whose collection is released as a whole",
+        schema.JobAnswer,
+        bodies.CollectionOptions,
+        status=202,
+        key=True,
+        fails=(409,),
+    )
+    async def create_collection(self, request: Request) -> Response:
+        return await self._create(request, COLLECTION)
+
+    async def _create(self, request: Request, kind: str) -> Response:
         async with _received(request) as (upload, name, given):
             key = request.headers.get("idempotency-key")
             id, made = job_id(key), None if key is None else await asyncio.to_thread(file_hmac, key, upload.file)
-            job = self._jobs.known(id, name, given, made)
+            job = self._jobs.known(id, kind, name, given, made)
             headers = {"Location": f"/v1/jobs/{id}", **({} if job is None else _REPLAYED)}
             if job is None:
-                job = self._jobs.create(id, name, given, made)
+                job = self._jobs.create(id, kind, name, given, made)
                 try:
                     await asyncio.to_thread(_save, upload, job.folder.source)
                     self._jobs.start(job)
@@ -229,6 +263,19 @@ class Routes:
             {"Content-Security-Policy": _CARD_POLICY} if kind == "html" else _saved_as(f"{job.result_name}.card.{kind}")
         )
         return FileResponse(job.folder.card(kind), media_type=PAGE_TYPES[kind], headers=headers)
+
+    @_Route(
+        "GET /v1/jobs/{id}/topics",
+        "What the output says by topic of the book, and how much of it is noise",
+        schema.TopicsAnswer,
+        bodies.TopicsQuery,
+        fails=(409,),
+    )
+    async def topics(self, request: Request) -> Response:
+        given = bodies.queried(bodies.TopicsQuery, request.query_params)
+        job = self._jobs.result(request.path_params["id"])
+        async with self._counting:
+            return JSONResponse(await run_in_threadpool(topics_json, job, given))
 
     def _job(self, job: FileJob, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
         return JSONResponse(job_json(job, self._service.limits), status, headers)

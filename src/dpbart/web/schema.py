@@ -144,6 +144,19 @@ class NoiseAnswer(Answer):
     shuffled: ShuffledNoiseAnswer | None = Field(None, description="With `people`.")
 
 
+class CollectionNoiseAnswer(Answer):
+    people: int
+    labels: int
+    guarantee: GuaranteeAnswer = Field(description="Of one person.")
+    cells: int = Field(description="Parts of the book that are counted.")
+    scale_votes: float = Field(description="Of the noise on each count, in votes.")
+    topics_told_apart: int
+    share_error: float = Field(description="Of a topic's share, at most, in 19 of 20 releases.")
+    least_people: int = Field(description="From how many people on it is worth it.")
+    enough: bool
+    words: list[WordsAnswer]
+
+
 class ExampleAnswer(Answer):
     original: str
     rewritten: str
@@ -218,8 +231,9 @@ class ColumnsAnswer(Answer):
 class JobAnswer(Answer):
     id: str
     name: str
+    kind: Literal["texts", "collection"] = Field(description="Each text is rewritten, or the collection as a whole.")
     status: Literal["waiting", "running", "asking", "cancelled", "failed", "done"]
-    rows: int | None = Field(description="null until they are counted.")
+    rows: int | None = Field(description="To rewrite, or to read for a collection; null until they are counted.")
     done: int | None
     created: float = Field(description="Seconds since 1970, like all times.")
     ended: float | None
@@ -227,7 +241,7 @@ class JobAnswer(Answer):
     notices: list[str]
     problem: ProblemAnswer | None = Field(description="Why it failed.")
     worst: WorstAnswer | None = Field(description="null until the people are counted.")
-    guarantee: GuaranteeAnswer | None = Field(description="Of one text, when the job is done.")
+    guarantee: GuaranteeAnswer | None = Field(description="Of one text, or of one person in a collection, when done.")
     shuffled: GuaranteeAnswer | None = Field(description="To those who see only the shuffled output.")
     result: str | None = Field(description="The address of the output, when the job is done.")
     card: str | None
@@ -235,6 +249,39 @@ class JobAnswer(Answer):
 
 class JobsAnswer(Answer):
     jobs: list[JobAnswer] = Field(description="The newest first.")
+
+
+class ShareAnswer(Answer):
+    name: str
+    area: str
+    estimate: float = Field(description="A share, or a difference of shares; it may be below 0 by chance.")
+    low: float
+    high: float
+    told_from_noise: bool = Field(description="Whether the interval excludes 0.")
+
+
+class GroupAnswer(Answer):
+    name: str = Field(description="Empty for all.")
+    counted: float = Field(description="Texts, or people.")
+    shares: list[ShareAnswer]
+
+
+class DifferenceAnswer(Answer):
+    first: str
+    second: str
+    shares: list[ShareAnswer]
+
+
+class TopicsAnswer(Answer):
+    release: Literal["rewritten", "shuffled", "synthesised"]
+    epsilon: float
+    counted: Literal["texts", "people"]
+    parts: Literal["topics", "areas", "cells"]
+    estimated: str = Field(description="What a share is.")
+    level: float = Field(description="How often all intervals hold together.")
+    by: str | None
+    groups: list[GroupAnswer]
+    differences: list[DifferenceAnswer]
 
 
 @dataclass(frozen=True)
