@@ -70,6 +70,13 @@ def test_each_count_gets_its_share_rounded_and_on_average_exactly() -> None:
     np.testing.assert_allclose(seen.mean(axis=0), expected, atol=2e-3)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 25])
+def test_no_row_is_lost_to_a_sum_of_floats(rows: int) -> None:
+    """Ten tenths add up to a little less than 1."""
+    for shares_of in (np.full(10, 0.1), np.full(3, 0.1)):
+        assert rows_of_counts(shares_of, rows, First(0)).sum() == rows
+
+
 def test_no_sentence_comes_twice_while_its_cell_has_fresh_ones() -> None:
     rows = drawn([[50, 50, 0]], 40, sentences=8)  # about 20 rows of a cell with 8 sentences
     for cell in (0, 1):
