@@ -211,7 +211,7 @@ def test_intervals_of_synthesised_files_hold_together() -> None:
     def sums(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.stack([counts[..., area == each].sum(-1) for each in range(6)], -1)
 
-    own, truth = np.full(6, 4), sums(votes)
+    own, truth = np.full(6, 4), sums(votes.astype(np.float64))
     held: dict[str, list[bool]] = {"all": [], "groups": [], "differences": []}
 
     def inside(bounds: Bounds, share: npt.NDArray[np.float64]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,12 +12,14 @@ from dpbart.cli.command import Command, json_option, options_of
 from dpbart.options.topics import TopicsQuestion
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
-    from dpbart.collect.topics import Difference, Group, Share, Topics
+    from dpbart.collect.topics import Share, Topics
 
-_SHOWN = 40  # lines of a table
+_SHOWN = 20  # lines of a table
 _BAR = 24  # characters
+_NAME = 50
 _WIDTH = 110  # of a table that no terminal shows
 
 
@@ -55,59 +58,63 @@ def topics(asked: TopicsQuestion, as_json: bool) -> None:
 def _show(found: Topics) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
+        console = Console(highlight=False, markup=False, width=_WIDTH)
     for group in found.groups:
-        if group.name:
-            console.print(f"{found.by}: {group.name}", style="bold", markup=False)
-        _print_shares(console, found, group)
-    for difference in found.differences:
-        console.print(f"{difference.first} minus {difference.second}", style="bold", markup=False)
-        _print_shares(console, found, difference)
-    together = f"Intervals hold together in {found.level:.0%} of files"
+        named = f"{found.by} {group.name}: " if found.by is not None else ""
+        about = "about " if group.counted % 1 else ""  # the people with a label are counted with noise
+        title = f"{named}{about}{group.counted:,.0f} {found.counted}, {found.release}, epsilon {found.epsilon:g}"
+        _show_shares(console, found, title, group.shares, "share")
+    for each in found.differences:
+        _show_shares(console, found, f"{each.first} minus {each.second}", each.shares, "difference")
+    alone = ", and so do those of the differences" if found.differences else ""
     console.print(
-        f"A share is {found.estimated}. {together}"
-        + (", those of differences by themselves." if found.differences else "."),
-        markup=False,
+        f"A share is {found.estimated}. All intervals hold together in {found.level:.0%} of such files{alone}."
     )
 
 
-def _print_shares(console: object, found: Topics, held: Group | Difference) -> None:
-    from rich.console import Console
-
-    assert isinstance(console, Console)
-    told = [share for share in held.shares if share.told_from_noise]
+def _show_shares(console: Console, found: Topics, title: str, shares: Sequence[Share], what: str) -> None:
+    """A table of those that can be told from noise, and how many cannot."""
+    told, parts = [share for share in shares if share.told_from_noise], found.parts
+    console.print(title, style="bold")
     if told:
-        console.print(_table(found, told[:_SHOWN]))
-    left, parts = len(held.shares) - len(told), found.parts
-    lines = [f"{len(told) - _SHOWN:,} more {parts} can be told from noise: see --json."] if len(told) > _SHOWN else []
-    if left:
-        lines.append(f"{left:,} of {len(held.shares):,} {parts} cannot be told from noise.")
-    console.print(" ".join(lines) + "\n", markup=False)
+        console.print(_table(parts, told[:_SHOWN], what))
+    if len(told) > _SHOWN:
+        console.print(f"{len(told) - _SHOWN:,} more {parts} can be told from noise: see --json.")
+    if len(told) < len(shares):
+        of_what = f"The {what} of {len(shares) - len(told):,} of {len(shares):,} {parts}"
+        console.print(f"{of_what} cannot be told from noise.")
+    console.print()
 
 
-def _table(found: Topics, shares: list[Share]) -> Table:
+def _table(parts: str, shares: Sequence[Share], what: str) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(found.parts.removesuffix("s"))
-    if found.parts == "topics":
-        table.add_column("area")
-    for name in ("share", "from", "to"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    table, with_area = Table(box=box.SIMPLE_HEAD, pad_edge=False), parts == "topics"
+    for name in (parts.removesuffix("s"), *(("area",) if with_area else ())):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=_NAME)
+    for name in (what, "from", "to"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=6)
+    table.add_column("", no_wrap=True, min_width=_BAR)
     low, high = min(0.0, *(share.low for share in shares)), max(0.0, *(share.high for share in shares))
     for share in shares:
-        area = [Text(share.area)] if found.parts == "topics" else []
-        numbers = [Text(_percent(value)) for value in (share.estimate, share.low, share.high)]
-        table.add_row(Text(share.name), *area, *numbers, Text(_bar(share, low, high)))
+        names = (share.name, share.area) if with_area else (share.name,)
+        numbers = (_percent(value) for value in (share.estimate, share.low, share.high))
+        table.add_row(*map(Text, (*names, *numbers, _bar(share, low, high))))
     return table
 
 
 def _percent(share: float) -> str:
+    """One decimal; what is not 0 does not look like 0.
+
+    >>> _percent(0.123), _percent(0.0), _percent(0.0001), _percent(-0.0001)
+    ('12.3%', '0.0%', '<0.1%', '>-0.1%')
+    """
+    if share and abs(share) < 0.0005:
+        return "<0.1%" if share > 0 else ">-0.1%"
     return f"{100 * share:.1f}%"
 
 

@@ -103,8 +103,8 @@ class Responses:
         some, chance, last = self._kinds(share)
         law, here = _binomial(some, chance)  # (parts, window)
         others, left = self._others(some, last)[:, None], self.counts[:, None] - here
-        beyond = _above(left, others, self.noise[:, None])
-        beyond_next = _above(left - 1, others, self.noise[:, None])
+        at_most = [_at_most(left - step, others, self.noise[:, None]) for step in range(3)]
+        beyond, beyond_next = (1 - (at_most[step] + at_most[step + 1]) / 2 for step in range(2))
         tail: Floats = (law * (beyond + last[:, None] * (beyond_next - beyond))).sum(1)
         return tail
 
@@ -229,14 +229,10 @@ def _binomial(texts: Floats, chance: Floats) -> tuple[Floats, Floats]:
     return law, here
 
 
-def _above(value: Floats, texts: Floats, chance: Floats) -> Floats:
-    """P(X > value) + P(X = value) / 2 for a binomial X."""
-
-    def at_most(k: Floats) -> Floats:
-        inside = bdtr(np.clip(k, 0, texts), texts.astype(np.int64), chance)
-        return np.where(k < 0, 0.0, np.where(k >= texts, 1.0, inside))
-
-    return 1 - (at_most(value) + at_most(value - 1)) / 2
+def _at_most(value: Floats, texts: Floats, chance: Floats) -> Floats:
+    """P(X <= value) for a binomial X, also for values that it cannot have."""
+    inside = bdtr(np.clip(value, 0, texts), texts.astype(np.int64), chance)
+    return np.where(value < 0, 0.0, np.where(value >= texts, 1.0, inside))
 
 
 @dataclass(frozen=True)

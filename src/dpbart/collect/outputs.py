@@ -111,8 +111,8 @@ def count_outputs(private: Path, card: Card, book: Book, parts: Parts, *, places
             said = read(text)
             if said is None:
                 raise BadTable(
-                    f"row {batch.first + row} of {table.name} has a text that is not from the book of "
-                    f"'{card.model.name}', as its card says. The file was changed, or the card is that of another."
+                    f"row {batch.first + row} of {table.name} has a text that cannot come out of the model on the "
+                    f"card, '{card.model.name}'. The file was changed, or the card is that of another."
                 )
             _count(found, parts, _group(values[row], by), said)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 25  # rows of a panel
+_NAME = 44  # characters
 _ROW, _AROUND = 0.26, 1.4  # inches
 # Of Okabe and Ito's colours, which colour-blind people can tell apart, those that can be seen on light and dark.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -45,7 +47,7 @@ def draw(topics: Topics, file: Path, *, dark: bool = False) -> None:
     figure, axes = pyplot.subplots(
         len(panels),
         1,
-        figsize=(7.2, sum(high)),
+        figsize=(8.0, sum(high)),
         squeeze=False,
         layout="constrained",
         gridspec_kw={"height_ratios": high},
@@ -75,7 +77,7 @@ def _panels(topics: Topics) -> list[tuple[str, list[Share]]]:
             notes.append(f"{len(told) - _MOST:,} more are not shown")
         if len(told) < len(shares):
             notes.append(f"{len(shares) - len(told):,} of {len(shares):,} {topics.parts} cannot be told from noise")
-        panels.append(("\n".join([title, *([", ".join(notes)] if notes else [])]), told[:_MOST]))
+        panels.append(("\n".join([title, *notes]), told[:_MOST]))
     return panels
 
 
@@ -94,7 +96,7 @@ def _draw_panel(axis: Axes, title: str, shares: Sequence[Share], colour: dict[st
         axis.plot(100 * share.estimate, place, "o", color=paint, markersize=5)
     axis.set_yticks(range(len(shares)), [_named(share) for share in shares])
     axis.set_ylim(max(len(shares), 1) - 0.4, -0.6)
-    axis.set_xlabel("%", color=look["ink"])
+    axis.set_xlabel("percent", color=look["ink"], fontsize=9)
     axis.set_title(title, color=look["ink"], fontsize=10, loc="left")
     axis.axvline(0, color=look["ink"], linewidth=0.8)
     axis.set_facecolor(look["ground"])
@@ -107,4 +109,5 @@ def _draw_panel(axis: Axes, title: str, shares: Sequence[Share], colour: dict[st
 
 def _named(share: Share) -> str:
     own = share.area in ("", share.name) or share.name.startswith(f"{share.area}:")
-    return share.name if own else f"{share.name} ({share.area})"
+    name = textwrap.shorten(share.name, _NAME, placeholder=" …")
+    return name if own else f"{name} ({share.area})"

@@ -24,7 +24,7 @@ from dpbart.card.record import CollectionFacts
 from dpbart.collect.cells import cells_of
 from dpbart.collect.intervals import LEVEL, Bounds, Counts, Floats, Responses, Votes, miss_alone, miss_for_all
 from dpbart.collect.outputs import Counted, Parts, count_outputs
-from dpbart.errors import BadParameter, BadTable
+from dpbart.errors import BadParameter, BadTable, NotPrepared
 from dpbart.models.bundle import Bundle
 from dpbart.models.code.book import Book, BookUse, load_book
 from dpbart.models.families import family_of
@@ -71,7 +71,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Topics:
-    """What a private file says. Plain values: `as_dict` is its JSON."""
+    """What a private file says. Plain values: `as_dict` is its JSON.
+
+    topics = read_topics("private.csv")
+    print([share.name for share in topics.groups[0].shares if share.told_from_noise])
+    """
 
     release: str  # "rewritten", "shuffled" or "synthesised"
     epsilon: float  # of one text, or of one person
@@ -173,10 +177,12 @@ def _book(card: Card, model: str | None) -> Book:
     """The sentences that may come out, if the model is that of the card."""
     stated = card.model
     bundle = Bundle.find(stated.name if model is None else model)
-    if bundle.fingerprint != stated.fingerprint or stated.files not in (None, bundle.files):
-        raise BadParameter(
-            f"the card is of the model {stated.identity}, but '{bundle.name}' here is {bundle.fingerprint} or has "
-            "other files beside its weights. Pass --model with the one on the card."
+    same = bundle.fingerprint == stated.fingerprint
+    if not same or stated.files not in (None, bundle.files):
+        but = ", but with other files beside its weights" if same else ""
+        raise NotPrepared(
+            f"the file was made with {stated.identity}, and the model here is {bundle.name}@{bundle.fingerprint}{but}. "
+            "Pass --model with the one on the card, or use the version of dpbart that made the file."
         )
     if not family_of(bundle).book(bundle):
         raise BadParameter(f"'{bundle.name}' has no book of topics, so there is nothing to count.")
