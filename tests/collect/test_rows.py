@@ -19,7 +19,7 @@ from dpbart.privacy.mechanisms.geometric import Counts, Geometric
 from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy, Words, draw_below
 from tests.collect.polls import number_cells
 
-DOUBT = 1e-6  # chance that a sound program fails a test of a distribution
+DOUBT = 1e-9  # chance that a sound program fails a test of a distribution
 UNIT = 10
 
 
