@@ -101,20 +101,24 @@ class Fitter:
         changed = self._with_stand_ins(units, shares)
         rows = [self._tokens_of_units([unit for unit, _ in each]) for each in changed]
         probabilities = self._read([_flat(row) for row in rows])  # (batch, length, vocabulary)
-        texts = [Form("".join(each).strip(), 0) for each in units]
         shorteners = []
         for number, (each, row) in enumerate(zip(changed, rows, strict=True)):
             ends = np.cumsum([len(tokens) for tokens in row])
             kept = each[: int((ends < self.length).sum())]
-            firsts = self.tokens([_as_first(unit) for unit, _ in kept])
             costs = _Costs.of(probabilities[number], row[: len(kept)], self.writer).starting(
-                probabilities[number, 0], firsts, self.writer
+                probabilities[number, 0], self.tokens([_as_first(unit) for unit, _ in kept]), self.writer
             )
             shorteners.append(_Shortener([unit for unit, _ in kept], costs, self._gains(kept)))
+        texts = [Form("".join(each).strip(), 0) for each in units]
+        return self._in_two_rounds(texts, shorteners)
+
+    def _in_two_rounds(self, texts: Sequence[Form], shorteners: Sequence[_Shortener]) -> list[list[Form]]:
+        """The texts as they are and their shortened forms, as far as they fit. Forms that took too many bits, or left
+        some, are followed by others."""
         room = self.bits - SLACK
-        firsts = [[text, *(each.form(room, gap) for gap in GAPS)] for text, each in zip(texts, shorteners, strict=True)]
-        spent = self._spent(firsts)
-        seconds = [
+        first = [[text, *(each.form(room, gap) for gap in GAPS)] for text, each in zip(texts, shorteners, strict=True)]
+        spent = self._spent(first)
+        second = [
             [
                 each.form(share * room * room / max(bits, 1.0), gap)
                 for gap, bits, shares in zip(GAPS, taken[1:], SHARES, strict=True)
@@ -122,12 +126,13 @@ class Fitter:
             ]
             for each, taken in zip(shorteners, spent, strict=True)
         ]
-        forms = [[*first, *second] for first, second in zip(firsts, seconds, strict=True)]
-        taken = [[*first, *second] for first, second in zip(spent, self._spent(seconds), strict=True)]
-        return [
-            [form if bits <= room else Form("", 0) for form, bits in zip(*pair, strict=True)]
-            for pair in zip(forms, taken, strict=True)
-        ]
+        found = []
+        for forms, taken in zip(
+            zip(first, second, strict=True), zip(spent, self._spent(second), strict=True), strict=True
+        ):
+            both = zip([*forms[0], *forms[1]], [*taken[0], *taken[1]], strict=True)
+            found.append([form if bits <= room else Form("", 0) for form, bits in both])
+        return found
 
     def _with_stand_ins(
         self, units: Sequence[Sequence[str]], shares: Sequence[Floats]
