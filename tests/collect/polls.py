@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbart.collect.cells import Cells
 from dpbart.collect.synthesize import people_of
-from dpbart.collect.votes import Labels, Poll, Voters
+from dpbart.collect.votes import KnownLabels, Poll, Voters
 from dpbart.models.code.book import Book, Floats, Line
 from dpbart.privacy.mechanisms.geometric import Tally
 from dpbart.rewrite.rows import numbered
@@ -63,7 +63,7 @@ def tally_of(
     voters = Voters(people_of("who" if by_person else None))
     for batch in batches(rows, text_columns, size):
         voters.see(batch)
-    known = Labels("label", numbered(labels)) if labels else None
+    known = KnownLabels("label", numbered(labels)) if labels else None
     poll = Poll(voters, known, NumberReader(cells), number_cells(cells))
     for batch in batches(rows, text_columns, size):
         poll.add(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_too_few_people_are_warned_about_first() -> None:
         ({"collection": True, "people": 10, "labels": 1}, "labels must be at least 2"),
     ],
 )
-def test_a_question_without_an_answer_is_refused(asked: dict[str, object], message: str) -> None:
+def test_a_question_without_an_answer_is_refused(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         NoiseQuestion(epsilon=1.0, **asked)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpbart.collect import votes
 from dpbart.collect.synthesize import people_of
-from dpbart.collect.votes import Labels, Poll, Voters, share
+from dpbart.collect.votes import KnownLabels, Poll, Voters, share
 from dpbart.errors import BadParameter, BadTable
 from dpbart.privacy.mechanisms.geometric import UNIT, Geometric
 from dpbart.rewrite.rows import numbered
@@ -153,7 +153,7 @@ def test_a_row_without_an_id_is_refused_by_its_number() -> None:
 
 
 def test_labels_are_compared_in_their_normal_form() -> None:
-    labels = Labels("label", numbered([1, 2]))
+    labels = KnownLabels("label", numbered([1, 2]))
     (batch,) = batches([{"label": value} for value in (1, "2", 2.0, "02", None, True)], (), 9)
     assert labels.of(batch) == [0, 1, 1, -1, -1, -1]
 

@@ -72,7 +72,7 @@ class ChosenBook:
 
 
 @dataclass(frozen=True)
-class Release:
+class Terms:
     """What is public about the release of a collection, before its counts are drawn.
 
     Attributes:
@@ -94,7 +94,7 @@ class Release:
     label_values: tuple[str, ...]
 
     @classmethod
-    def of(cls, chosen: ChosenBook, columns: CollectionColumns, *, people: int, rows: int | None) -> Release:
+    def of(cls, chosen: ChosenBook, columns: CollectionColumns, *, people: int, rows: int | None) -> Terms:
         """The release of a collection with this many people. The number of cells follows by a public rule."""
         labels, epsilon = columns.label_values, chosen.budget.epsilon
         return cls(
@@ -131,7 +131,7 @@ class Release:
 
 
 def describe(
-    release: Release,
+    terms: Terms,
     described: Described,
     account: Account,
     counts: Counts,
@@ -140,16 +140,16 @@ def describe(
     output: str | None,
 ) -> Card:
     """The card of a collection; `output` is the SHA-256 of the output file."""
-    facts = release.facts(counts)
+    facts = terms.facts(counts)
     said = "|".join(f"{name}:{value}" for name, value in words.recipe_parts(facts).items())
     recipe = f"{described.facts.recipe}|{said}|model:{described.model.identity}|v:{__version__}"
     run = run_facts(settings=settings, output=output, engine=ENGINE, refused=0)
     return replace(
-        describe_texts(account, described, recipe=recipe, texts=release.rows, run=run),
-        person=account.facts(rows=release.people),
-        row=RowFacts((release.text_column,), joined=False, texts=1, guarantee=account.row.guarantee),
-        labels=words.labels_in_words(release.label_column, release.label_values),
-        label_policy="none" if release.label_column is None else words.LABEL_POLICY,
+        describe_texts(account, described, recipe=recipe, texts=terms.rows, run=run),
+        person=account.facts(rows=terms.people),
+        row=RowFacts((terms.text_column,), joined=False, texts=1, guarantee=account.row.guarantee),
+        labels=words.labels_in_words(terms.label_column, terms.label_values),
+        label_policy="none" if terms.label_column is None else words.LABEL_POLICY,
         unit=words.UNIT,
         trust_model=words.TRUST_MODEL,
         not_covered=words.NOT_COVERED,
@@ -157,32 +157,32 @@ def describe(
     )
 
 
-def planned_card(release: Release, described: Described, account: Account, settings: RunSettings) -> Card:
+def planned_card(terms: Terms, described: Described, account: Account, settings: RunSettings) -> Card:
     """The card as far as it is known before anything is spent: with counts of 0."""
-    none = ((0,) * release.cells,) * max(1, len(release.label_values))
-    return describe(release, described, account, none, settings=settings, output=None)
+    none = ((0,) * terms.cells,) * max(1, len(terms.label_values))
+    return describe(terms, described, account, none, settings=settings, output=None)
 
 
-def run_settings(request: CollectionRequest, release: Release, described: Described) -> RunSettings:
+def run_settings(request: CollectionRequest, terms: Terms, described: Described) -> RunSettings:
     """Everything that must be the same when a run is resumed."""
-    return {**model_settings(described), **compared(request), "people": release.people, "cells": release.cells}
+    return {**model_settings(described), **compared(request), "people": terms.people, "cells": terms.cells}
 
 
-def notices(request: CollectionRequest, release: Release, described: Described, card: Card) -> list[str]:
+def notices(request: CollectionRequest, terms: Terms, described: Described, card: Card) -> list[str]:
     """What a run says before the first text is read: what comes in and out, to whom the promise is made, and which."""
     model, columns, labels = described.model, request.columns.text_column, ""
-    if release.label_column is not None:
-        labels = f" and labels in '{release.label_column}'"
+    if terms.label_column is not None:
+        labels = f" and labels in '{terms.label_column}'"
     named = ", ".join(f"'{name}'" for name in columns)
     by = "each row counted as one" if request.people.person_column is None else "all texts of a person as one"
     written = "" if request.card_file is None else f", and the card {request.card_file}"
     lines = [
-        *([] if release.warning is None else [f"Warning: {release.warning}"]),
-        f"Reads: {request.source}, the texts of {release.people:,} people, {by}, in the column"
+        *([] if terms.warning is None else [f"Warning: {terms.warning}"]),
+        f"Reads: {request.source}, the texts of {terms.people:,} people, {by}, in the column"
         f"{'s' if len(columns) > 1 else ''} {named}. The model {model.name} reads the first {described.reads:,} tokens "
         f"of each text. It knows {model.language or 'no language that it names'}.",
-        f"Writes: {request.target}, {release.rows:,} rows{written}.",
-        f"Released: counts of {release.cells:,} parts of the book{_per_label(release)}, with noise, and new texts"
+        f"Writes: {request.target}, {terms.rows:,} rows{written}.",
+        f"Released: counts of {terms.cells:,} parts of the book{_per_label(terms)}, with noise, and new texts"
         f"{labels} drawn from them. No row and no column of the input.",
         *promise_lines(card),
         "Trusted: you, who hold all texts. Whoever receives the output need not be.",
@@ -193,5 +193,5 @@ def notices(request: CollectionRequest, release: Release, described: Described, 
     return [one_line(line) for line in lines]
 
 
-def _per_label(release: Release) -> str:
-    return f" for each of {len(release.label_values):,} labels" if release.label_values else ""
+def _per_label(terms: Terms) -> str:
+    return f" for each of {len(terms.label_values):,} labels" if terms.label_values else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpbart.card.collection import SHARE, few_people_warning, least_people, promise_in_words
 from dpbart.card.pages import chosen_in_words
-from dpbart.collect.describe import ChosenBook, Release
+from dpbart.collect.describe import ChosenBook, Terms
 from dpbart.errors import BadParameter
 from dpbart.options.collecting import CollectionBudget, CollectionColumns
 from dpbart.privacy.guarantee import few_digits
@@ -21,11 +21,11 @@ class Expected:
     """What the counts of a collection tell.
 
     Attributes:
-        release: what is public about it.
+        terms: what is public about it.
         labels: how many labels it has; 0 without.
     """
 
-    release: Release
+    terms: Terms
     labels: int
 
     @classmethod
@@ -37,7 +37,7 @@ class Expected:
             raise BadParameter(f"labels must be at least 2, got {labels}. Leave it out if there are none.")
         values = tuple(map(str, range(labels)))
         columns = CollectionColumns(label_column="label" if labels else None, label_values=values)
-        return cls(Release.of(ChosenBook.of(budget), columns, people=people, rows=None), labels)
+        return cls(Terms.of(ChosenBook.of(budget), columns, people=people, rows=None), labels)
 
     @property
     def error(self) -> float:
@@ -45,36 +45,36 @@ class Expected:
 
         The people of a label are taken to be as many as those of any other.
         """
-        return min(1.0, self.release.mechanism.share_error(self.release.people) * max(1, self.labels))
+        return min(1.0, self.terms.mechanism.share_error(self.terms.people) * max(1, self.labels))
 
     @property
     def told_apart(self) -> int:
         """Topics that can be told from noise, if all are equally common: their share is above its own error."""
-        return min(self.release.cells, math.floor(1 / self.error))
+        return min(self.terms.cells, math.floor(1 / self.error))
 
     @property
     def least(self) -> int:
         """From how many people on it is worth it."""
-        return least_people(epsilon=self.release.chosen.budget.epsilon, labels=self.labels)
+        return least_people(epsilon=self.terms.chosen.budget.epsilon, labels=self.labels)
 
     @property
     def lines(self) -> list[tuple[str, str]]:
         """The same for people: a heading and a sentence each."""
-        release, chosen = self.release, self.release.chosen
+        terms, chosen = self.terms, self.terms.chosen
         epsilon, within = chosen.budget.epsilon, " within a label" if self.labels else ""
-        guarantee, votes = release.mechanism.guarantee, release.mechanism.scale / release.mechanism.unit
-        few = few_people_warning(people=release.people, epsilon=epsilon, labels=self.labels)
+        guarantee, votes = terms.mechanism.guarantee, terms.mechanism.scale / terms.mechanism.unit
+        few = few_people_warning(people=terms.people, epsilon=epsilon, labels=self.labels)
         each = f" for each of {self.labels:,} labels" if self.labels else ""
         return [
             *([] if few is None else [("Warning", few)]),
-            ("Guarantee", f"{guarantee} for each of {release.people:,} people, whatever and however much they wrote"),
+            ("Guarantee", f"{guarantee} for each of {terms.people:,} people, whatever and however much they wrote"),
             ("Promise", f"{level_of(guarantee).name}. {promise_in_words(epsilon)}"),
             (
                 "Book",
                 f"{chosen_in_words(chosen.use.areas, chosen.use.topics)}: {len(chosen.lines):,} sentences in "
-                f"{release.cells:,} parts",
+                f"{terms.cells:,} parts",
             ),
-            ("Noise", f"a scale of {few_digits(votes)} votes on {release.cells:,} counts{each}"),
+            ("Noise", f"a scale of {few_digits(votes)} votes on {terms.cells:,} counts{each}"),
             ("Topics", f"about {self.told_apart:,} can be told apart{within}, if they are equally common"),
             ("A tenth", f"a topic of {SHARE:.0%} of the people{within} comes out as {_interval(self.error)}"),
             ("Worth it", f"from about {self.least:,} people on at this epsilon"),
@@ -82,17 +82,17 @@ class Expected:
 
     def as_json(self) -> dict[str, Any]:
         """The figures for programs."""
-        release = self.release
+        terms = self.terms
         return {
-            "people": release.people,
+            "people": terms.people,
             "labels": self.labels,
-            "guarantee": guarantee_json(release.mechanism.guarantee),
-            "cells": release.cells,
-            "scale_votes": release.mechanism.scale / release.mechanism.unit,
+            "guarantee": guarantee_json(terms.mechanism.guarantee),
+            "cells": terms.cells,
+            "scale_votes": terms.mechanism.scale / terms.mechanism.unit,
             "topics_told_apart": self.told_apart,
             "share_error": self.error,
             "least_people": self.least,
-            "enough": release.people >= self.least,
+            "enough": terms.people >= self.least,
             "words": [{"name": name, "words": said} for name, said in self.lines],
         }
 

@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbart.collect.describe import ChosenBook, Release, describe, planned_card
+from dpbart.collect.describe import ChosenBook, Terms, describe, planned_card
 from dpbart.collect.synthesize import open_account, people_of, read_book, written_rows
-from dpbart.collect.votes import READ_AT_ONCE, Labels, Poll, Voters
+from dpbart.collect.votes import READ_AT_ONCE, KnownLabels, Poll, Voters
 from dpbart.errors import BadParameter, BadTable
 from dpbart.options.collecting import CollectionBudget, CollectionColumns
 from dpbart.options.declare import compared
@@ -79,29 +79,31 @@ def synthesize_frame(
         voters.see(batch)
     if not voters.count:
         raise BadTable("the frame has no rows. Give one with at least one.")
-    release = Release.of(chosen, columns, people=voters.count, rows=rows)
-    described = chosen.described(release.mechanism)
+    terms = Terms.of(chosen, columns, people=voters.count, rows=rows)
+    described = chosen.described(terms.mechanism)
     settings = {**model_settings(described), **compared(columns), "person column": person_column}
     account = open_account(voters, described, limit=None, ledger=None if ledger is None else Path(ledger))
     try:
-        planned_card(release, described, account, settings).files()  # if it cannot be made, spend nothing
-        reader, cells = read_book(release)
-        labels = None if label_column is None else Labels(label_column, numbered(values_of(label_values, "", None)))
+        planned_card(terms, described, account, settings).files()  # if it cannot be made, spend nothing
+        reader, cells = read_book(terms)
+        labels = (
+            None if label_column is None else KnownLabels(label_column, numbered(values_of(label_values, "", None)))
+        )
         poll = Poll(voters, labels, reader, cells)
         for batch in _batches(held, columns):
             poll.add(batch)
-        private = release.mechanism.privatize(poll.tally(), SystemEntropy())
+        private = terms.mechanism.privatize(poll.tally(), SystemEntropy())
         account.begin(mechanism=described.facts.mechanism, model=described.model.identity)
         account.record(account.rows, before=0, upto=voters.count)
         account.finish()
     finally:
         account.close()
-    made = describe(release, described, account, private.values, settings=settings, output=None)
+    made = describe(terms, described, account, private.values, settings=settings, output=None)
     if card is not None:
         made.write(Path(card))
     names = [columns.text_column[0], *([] if label_column is None else [label_column])]
     new = pandas.DataFrame(
-        list(chain.from_iterable(each.rows for each in written_rows(private, release, reader, cells)))
+        list(chain.from_iterable(each.rows for each in written_rows(private, terms, reader.book.lines, cells)))
     )
     new = new[names]
     guarantee = guarantee_json(made.guarantee)

@@ -17,7 +17,7 @@ The votes themselves never reach a disk: without noise, they are as private as t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -25,11 +25,12 @@ from pathlib import Path
 
 from dpbart.card.card import Card, read_private_key
 from dpbart.collect.cells import Cells, cells_of
-from dpbart.collect.describe import ChosenBook, Release, describe, notices, planned_card, run_settings
+from dpbart.collect.describe import ChosenBook, Terms, describe, notices, planned_card, run_settings
 from dpbart.collect.rows import draw_rows
-from dpbart.collect.votes import READ_AT_ONCE, Labels, Poll, Voters, count_votes
+from dpbart.collect.votes import READ_AT_ONCE, KnownLabels, Poll, Voters, count_votes
 from dpbart.errors import BadParameter, BadTable, NotPrepared, NotResumable
 from dpbart.files import OWN, write_whole
+from dpbart.models.code.book import Line
 from dpbart.models.model import BookReader
 from dpbart.options.collecting import CollectionBudget, CollectionRequest
 from dpbart.options.rewriting import STANDARD
@@ -86,11 +87,11 @@ class CollectionPlan:
     """A request whose files have been checked, ready to run. No weights are loaded yet."""
 
     request: CollectionRequest
-    release: Release
+    terms: Terms
     described: Described
     table: Table
     voters: Voters
-    labels: Labels | None
+    labels: KnownLabels | None
     account: Account
     output: AbstractContextManager[TableWriter]
     seen: Stamp | None  # the stamp of the input when it was checked
@@ -99,15 +100,15 @@ class CollectionPlan:
     @property
     def notices(self) -> list[str]:
         """What the operator should read before anything is released, one line each."""
-        return notices(self.request, self.release, self.described, self._planned)
+        return notices(self.request, self.terms, self.described, self._planned)
 
     @property
     def _planned(self) -> Card:
-        return planned_card(self.release, self.described, self.account, self._settings)
+        return planned_card(self.terms, self.described, self.account, self._settings)
 
     @property
     def _settings(self) -> dict[str, object]:
-        return dict(run_settings(self.request, self.release, self.described))
+        return dict(run_settings(self.request, self.terms, self.described))
 
     def run(self) -> Card:
         """Count, draw, and write. The complete output appears at the end, after its card."""
@@ -116,12 +117,12 @@ class CollectionPlan:
         try:
             if request.target == STANDARD:  # there is nothing to resume
                 self.account.begin(mechanism=mechanism, model=identity)
-                reader, cells = read_book(self.release)
+                reader, cells = read_book(self.terms)
                 private = self._draw(reader, cells)
                 if stamp_of(request.source) != self.seen:
                     raise BadTable(f"{str(request.source)!r} was changed during the run. Run the same command again.")
                 self._record(self.account)
-                card = self._write(private, reader, cells)
+                card = self._write(private, reader.book.lines, cells)
                 self.account.finish()
                 return card
             with durable_run(
@@ -138,14 +139,14 @@ class CollectionPlan:
                 stopped=how_to_resume,
             ) as (account, unfinished):
                 plan = replace(self, account=account)
-                reader, cells = read_book(self.release)
-                return plan._write(plan._released(unfinished, reader, cells), reader, cells)
+                reader, cells = read_book(self.terms)
+                return plan._write(plan._released(unfinished, reader, cells), reader.book.lines, cells)
         finally:
             self.account.close()
 
     def _released(self, unfinished: UnfinishedRun, reader: BookReader, cells: Cells) -> Private[Counts]:
         """The noised counts of this run: those that it has saved, or new ones, paid for and then saved."""
-        file, known, people = unfinished.folder / COUNTS, self.account.progress(), self.release.people
+        file, known, people = unfinished.folder / COUNTS, self.account.progress(), self.terms.people
         saved = file.is_file()
         if known is not None and (known.recorded != people if saved else known.safe > 0):
             raise NotResumable(
@@ -165,7 +166,7 @@ class CollectionPlan:
 
     def _saved(self, file: Path) -> Private[Counts]:
         try:
-            return self.release.mechanism.again(json.loads(file.read_text(encoding="utf-8")))
+            return self.terms.mechanism.again(json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise damaged(file.parent) from None
 
@@ -174,45 +175,43 @@ class CollectionPlan:
         poll = Poll(self.voters, self.labels, reader, cells)
         with progress("Reading", total=self.voters.rows, unit="rows") as bar:
             tally = count_votes(self.table.batches(self.table.file.bounds.rows_of(READ_AT_ONCE)), poll, bar)
-        return self.release.mechanism.privatize(tally, SystemEntropy())
+        return self.terms.mechanism.privatize(tally, SystemEntropy())
 
     def _record(self, account: Account) -> None:
-        account.record(account.rows, before=0, upto=self.release.people)
+        account.record(account.rows, before=0, upto=self.terms.people)
 
-    def _write(self, private: Private[Counts], reader: BookReader, cells: Cells) -> Card:
+    def _write(self, private: Private[Counts], lines: Sequence[Line], cells: Cells) -> Card:
         """Draw the rows, write them, and write the card."""
-        request, release = self.request, self.release
+        request, terms = self.request, self.terms
         with self.output as writer:
-            for batch in written_rows(private, release, reader, cells):
+            for batch in written_rows(private, terms, lines, cells):
                 writer.write(batch)
             output = writer.finish()
-            card = describe(
-                release, self.described, self.account, private.values, settings=self._settings, output=output
-            )
+            card = describe(terms, self.described, self.account, private.values, settings=self._settings, output=output)
             write_card(card, request.card_file, request.output.sign_key, request.target)
         return card
 
 
-def read_book(release: Release) -> tuple[BookReader, Cells]:
+def read_book(terms: Terms) -> tuple[BookReader, Cells]:
     """Load what reads the texts, and the parts of its book."""
-    reader = release.chosen.reader()
-    cells = cells_of(reader.book, release.cells)
-    if len(cells) != release.cells:
-        raise NotPrepared(f"the book of '{release.chosen.bundle.name}' does not fit its lines. Make the model again.")
+    reader = terms.chosen.reader()
+    cells = cells_of(reader.book, terms.cells)
+    if len(cells) != terms.cells:
+        raise NotPrepared(f"the book of '{terms.chosen.bundle.name}' does not fit its lines. Make the model again.")
     return reader, cells
 
 
-def written_rows(private: Private[Counts], release: Release, reader: BookReader, cells: Cells) -> Iterator[DictRows]:
+def written_rows(private: Private[Counts], terms: Terms, lines: Sequence[Line], cells: Cells) -> Iterator[DictRows]:
     """The rows of the output, from the sealed counts and public things alone."""
-    first, lines = 1, reader.book.lines
-    values = values_of(release.label_values, "", None)
+    first = 1
+    values = values_of(terms.label_values, "", None)
     entropy = SystemEntropy()
-    for some in draw_rows(private, cells, people=release.people, rows=release.rows, entropy=entropy):
-        texts: list[dict[str, object]] = [{release.text_column: lines[sentence].sentence} for _, sentence in some]
-        if release.label_column is not None:
+    for some in draw_rows(private, cells, people=terms.people, rows=terms.rows, entropy=entropy):
+        texts: list[dict[str, object]] = [{terms.text_column: lines[sentence].sentence} for _, sentence in some]
+        if terms.label_column is not None:
             for row, (label, _) in zip(texts, some, strict=True):
-                row[release.label_column] = values[label]
-        yield DictRows(first, (release.text_column,), texts)
+                row[terms.label_column] = values[label]
+        yield DictRows(first, (terms.text_column,), texts)
         first += len(some)
 
 
@@ -243,11 +242,11 @@ def plan_collection(
     writer, _ = plan_writer(target, like=like, columns=like.columns, overwrite=replaceable, bare=True)
     voters = Voters(people_of(request.people.person_column))
     table.visit(voters.see)  # refuses a row that cannot be read, or has no id
-    release = Release.of(chosen, request.columns, people=voters.count, rows=request.rows)
-    described = chosen.described(release.mechanism)
+    terms = Terms.of(chosen, request.columns, people=voters.count, rows=request.rows)
+    described = chosen.described(terms.mechanism)
     limit, ledger = request.people.person_budget, request.people.ledger
     account = open_account(voters, described, limit=limit, ledger=ledger, resuming=resuming)
-    plan = CollectionPlan(request, release, described, table, voters, labels, account, writer, seen, resuming)
+    plan = CollectionPlan(request, terms, described, table, voters, labels, account, writer, seen, resuming)
     try:
         plan._planned.files()  # if its card cannot be made, the run must not begin
     except BaseException:
@@ -288,7 +287,7 @@ def check_format(request: CollectionRequest) -> None:
         )
 
 
-def _open(request: CollectionRequest, bounds: FileBounds) -> tuple[Table, Labels | None]:
+def _open(request: CollectionRequest, bounds: FileBounds) -> tuple[Table, KnownLabels | None]:
     """The input with every column that the request names, and its labels."""
     columns, person = request.columns, request.people.person_column
     label = columns.label_column
@@ -301,7 +300,7 @@ def _open(request: CollectionRequest, bounds: FileBounds) -> tuple[Table, Labels
     if label is None:
         return table, None
     table.require(label, option="--label-column")
-    return table, Labels(label, numbered(table.values(columns.label_values, label)))
+    return table, KnownLabels(label, numbered(table.values(columns.label_values, label)))
 
 
 def _like(table: Table, request: CollectionRequest) -> Table:

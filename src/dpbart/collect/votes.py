@@ -65,7 +65,7 @@ class Voters:
 
 
 @dataclass(frozen=True)
-class Labels:
+class KnownLabels:
     """The labels of a collection: their column, and the number of each by its normal form. Public."""
 
     column: str
@@ -79,7 +79,7 @@ class Labels:
 class Poll:
     """Adds up the votes, batch by batch."""
 
-    def __init__(self, voters: Voters, labels: Labels | None, reader: BookReader, cells: Cells) -> None:
+    def __init__(self, voters: Voters, labels: KnownLabels | None, reader: BookReader, cells: Cells) -> None:
         self._voters, self._labels, self._reader, self._cells = voters, labels, reader, cells
         self._seen: Counter[str] = Counter()  # texts so far of those whose vote leaves a rest
         rows = 1 if labels is None else len(labels.numbers)
