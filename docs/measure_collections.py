@@ -17,21 +17,16 @@ import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
-from make_docs import (
-    COLLECTION_SETS,
-    NO_NOISE,
-    PEOPLE_TOLD,
-    read_cells,
-)
+from make_docs import COLLECTION_SETS, NO_NOISE, PEOPLE_TOLD, read_cells
 
 from dpbart.channels.code import CodeChannel
-from dpbart.collect.cells import cell_count, cells_of, shares
+from dpbart.collect.cells import MOST_CELLS, cell_count, cells_of, shares
 from dpbart.collect.rows import draw_rows
 from dpbart.evaluate.classifiers import LinearClassifier
 from dpbart.evaluate.data.splits import LabelledTexts
@@ -68,7 +63,12 @@ class Data:
     labels: tuple[int, ...]
     values: tuple[str, ...]
     test: LabelledTexts
-    vectors: Floats  # (texts, width)
+    reader: CodeBookReader
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """(texts, width)."""
+        return vectors_of(self.reader, self.texts)
 
     @classmethod
     def read(cls, file: Path, reader: CodeBookReader) -> Data:
@@ -87,7 +87,7 @@ class Data:
         texts = tuple(text for text, _ in train)
         numbers = tuple(values.index(label) for _, label in train)
         tested = LabelledTexts(tuple(text for text, _ in test), tuple(label for _, label in test))
-        return cls(texts, numbers, values, tested, vectors_of(reader, texts))
+        return cls(texts, numbers, values, tested, reader)
 
     def people(self, count: int, run: int) -> list[int]:
         """Who takes part in one run."""
@@ -136,7 +136,7 @@ class Releases:
         return self._rewritten(data, people, text, most / 2)
 
     def _rewritten(self, data: Data, people: Sequence[int], text: float, label: float) -> list[tuple[int, str]]:
-        sentences, _ = self.sent(data.vectors[list(people)], text)
+        sentences = self.sent(data.vectors[list(people)], text)
         response = Response(label, len(data.values))
         labels = response.privatize([(data.labels[person],) for person in people], SystemEntropy()).values
         return [(number, self.lines[sentence]) for number, sentence in zip(labels, sentences, strict=True)]
@@ -146,37 +146,37 @@ class Releases:
             self.bundle, mechanism=Response.name, epsilon=epsilon, delta=0.0, length=self.bundle.longest, use=BookUse()
         )
 
-    def sent(self, vectors: Floats, epsilon: float) -> tuple[Sequence[int], np.ndarray]:
-        """The released sentence of each text, and the set of sentences that meant the same: (texts, near)."""
+    def sent(self, vectors: Floats, epsilon: float) -> Sequence[int]:
+        """The released sentence of each text."""
         channel = self.channel(epsilon)
         meant = self.reader.book.first(channel.size.sentences).nearest(vectors, channel.size.near)
-        return channel.send(meant, SystemEntropy()).values, meant
+        return channel.send(meant, SystemEntropy()).values
+
+    @cached_property
+    def areas(self) -> np.ndarray:
+        """The number of the area of each sentence, (sentences,)."""
+        names = list(dict.fromkeys(line.area for line in self.reader.book.lines))
+        return np.array([names.index(line.area) for line in self.reader.book.lines])
 
     def told_by_collection(self, vectors: Floats, epsilon: float) -> float:
         """The L1 error of the areas' shares, from the noised counts."""
         cells = cells_of(self.reader.book, cell_count(len(vectors), 1, epsilon))
-        areas = list(dict.fromkeys(cells.areas))
         counts = np.bincount(cells.votes(vectors), minlength=len(cells))[None]
         tally = Tally(counts * UNIT, people=len(vectors))
         private = Geometric(epsilon, counts.size).privatize(tally, SystemEntropy())
         left = shares(np.array(private.values, np.float64) / UNIT, len(vectors))[0]
-        of_area = np.array([areas.index(area) for area in cells.areas])
-        return _l1(np.bincount(of_area, left), np.bincount(of_area, counts[0]))
+        of_cell = self.areas[np.unique(cells.of_sentence, return_index=True)[1]]
+        return self._error(np.bincount(of_cell, left), vectors)
 
     def told_by_single(self, vectors: Floats, epsilon: float) -> float:
-        """The same from single texts: the share of each area in the sets that were sent, without the random answers."""
-        values, meant = self.sent(vectors, epsilon)
+        """The same from the areas of single texts, less the random answers."""
+        values = self.sent(vectors, epsilon)
         mechanism = self.channel(epsilon).mechanism
         assert isinstance(mechanism, Response)
-        lines = self.reader.book.lines
-        areas = list(dict.fromkeys(line.area for line in lines))
-        of_sentence = np.array([areas.index(line.area) for line in lines])
-        grown = math.expm1(epsilon)
-        kept = grown / (grown + mechanism.options)  # g
-        among = np.bincount(of_sentence[: mechanism.values], minlength=len(areas)) / mechanism.values
-        came = np.bincount(of_sentence[list(values)], minlength=len(areas))
-        found = shares((came - (1 - kept) * len(vectors) * among) / kept, len(vectors))
-        return _l1(found, np.bincount(of_sentence[meant].ravel(), minlength=len(areas)) / meant.shape[1])
+        kept = math.expm1(epsilon) / (math.expm1(epsilon) + mechanism.options)  # g
+        among = np.bincount(self.areas[: mechanism.values], minlength=self.areas.max() + 1) / mechanism.values
+        came = np.bincount(self.areas[list(values)], minlength=len(among))
+        return self._error(shares((came - (1 - kept) * len(vectors) * among) / kept, len(vectors)), vectors)
 
     def told_by_shuffled(self, vectors: Floats, epsilon: float) -> float:
         """The same at the local epsilon that a central one allows."""
@@ -184,9 +184,12 @@ class Releases:
         central = Guarantee(epsilon, DELTA)
         return self.told_by_single(vectors, local_for(central, rows=len(vectors), most_rows=1, options=options))
 
-
-def _l1(found: np.ndarray, true: np.ndarray) -> float:
-    return float(np.abs(found - true).sum() / true.sum())
+    def _error(self, found: np.ndarray, vectors: Floats) -> float:
+        """By how much shares of areas differ from those of the topics that the texts are nearest to."""
+        cells = cells_of(self.reader.book, MOST_CELLS)
+        of_cell = self.areas[np.unique(cells.of_sentence, return_index=True)[1]]
+        true = np.bincount(of_cell[cells.votes(vectors)], minlength=len(found))
+        return float(np.abs(found - true).sum() / len(vectors))
 
 
 def vectors_of(reader: CodeBookReader, texts: Sequence[str]) -> Floats:
@@ -238,8 +241,8 @@ def measure_taught(releases: Releases, name: str, data: Data, people: int) -> No
     measure(releases, f"{name} {people} originals", [lambda run=run: originals(run) for run in range(RUNS)])
 
 
-def measure_told(releases: Releases, vectors: Floats, people: int) -> None:
-    """The error of the areas' shares for one number of people."""
+def measure_told(releases: Releases, public: Callable[[], Floats], people: int) -> None:
+    """The error of the areas' shares for one number of people, who are drawn from public texts."""
     for run_of, kind, epsilons in (
         (releases.told_by_collection, "collection", EPSILONS),
         (releases.told_by_shuffled, "shuffled", EPSILONS),
@@ -248,7 +251,7 @@ def measure_told(releases: Releases, vectors: Floats, people: int) -> None:
         for epsilon in epsilons:
             runs = [
                 lambda run=run, run_of=run_of, epsilon=epsilon: run_of(
-                    vectors[random.Random(SEED + run).sample(range(len(vectors)), people)], epsilon
+                    public()[random.Random(SEED + run).sample(range(TOLD_POOL), people)], epsilon
                 )
                 for run in range(4 * RUNS)
             ]
@@ -263,10 +266,13 @@ def main() -> None:
     torch.set_num_threads(1)
     bundle = Bundle.find(MODEL)
     releases = Releases(bundle, CodeFamily().book_reader(bundle, BookUse()))
-    texts = held_out_texts(find_corpus(asked.corpus), TOLD_POOL)
-    vectors = vectors_of(releases.reader, texts)
+
+    @cache
+    def public() -> Floats:
+        return vectors_of(releases.reader, held_out_texts(find_corpus(asked.corpus), TOLD_POOL))
+
     for people in PEOPLE_TOLD:
-        measure_told(releases, vectors, people)
+        measure_told(releases, public, people)
     for name, counts in COLLECTION_SETS.items():
         data = Data.read(asked.data / f"{name}.parquet", releases.reader)
         for people in counts:
