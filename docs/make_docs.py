@@ -222,6 +222,7 @@ ERRORS = [name for name in dpbart.__all__ if hasattr(dpbart.errors, name)]
 NAMES = ["Rewriter", "Rewriting", "Guarantee", "rewrite_file", "Request", "Settings", "Card", "Ledger"]
 NAMES += ["rewrite_frame", "batch_function"]
 NAMES += ["synthesize_file", "synthesize_frame", "CollectionRequest", "CollectionBudget"]
+NAMES += ["read_topics", "Topics"]
 CONSTANTS = ["DEFAULT_MODEL", "__version__"]
 WIDEST = 48  # characters of a default value
 

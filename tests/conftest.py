@@ -20,9 +20,9 @@ from dpbart.prepare.corpus import CorpusFile, find_corpus
 from dpbart.prepare.pretrain import new_bart, train_tokenizer, write_bundle
 from tests.models.tiny_code import make_tiny_code
 
-# A busy machine is slow, not wrong.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+# A busy machine is slow, not wrong. And what is tried is the same in every run: no run fails by luck.
+settings.register_profile("fair", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fair")
 
 TINY = PretrainRecipe(length=12, vocabulary=400, width=32, layers=1, heads=2, batch_size=8, steps=6, warmup=2)
 TINY_ADEPT = AdeptRecipe(length=12, vocabulary=60, embedding=8, hidden=16, batch_size=8, steps=6, warmup=2)

@@ -74,9 +74,9 @@ from benchmarks.mutants.bench import Bench
 from benchmarks.mutants.breaks import breaks
 here, folder = Path(sys.argv[1]), Path(sys.argv[2])
 bench, tests = Bench.make(here, folder), ["tests/test_x.py"]
-print(bench.measure(tests, timeout=60)[0])
+print(bench.measure(tests, timeout=600)[0])
 for mutant in breaks(here / "src" / "dpbart", "x.py"):
-    bench.start(mutant, tests, timeout=60)
+    bench.start(mutant, tests, timeout=600)
     while (result := bench.result()) is None:
         time.sleep(0.01)
     print(result, mutant.before, "->", mutant.after)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpbart.card.card import Card
     from dpbart.collect.frames import synthesize_frame
     from dpbart.collect.synthesize import synthesize_file
+    from dpbart.collect.topics import Topics, read_topics
     from dpbart.ledger.ledger import Ledger
     from dpbart.options.collecting import CollectionBudget, CollectionRequest
     from dpbart.options.rewriting import Request
@@ -44,7 +45,9 @@ _LOADED_WHEN_USED = {
     "Rewriter": "dpbart.rewrite.rewriter",
     "Rewriting": "dpbart.rewrite.rewriter",
     "Settings": "dpbart.options.settings",
+    "Topics": "dpbart.collect.topics",
     "batch_function": "dpbart.rewrite.frames",
+    "read_topics": "dpbart.collect.topics",
     "rewrite_file": "dpbart.rewrite.job",
     "rewrite_frame": "dpbart.rewrite.frames",
     "synthesize_file": "dpbart.collect.synthesize",
@@ -71,8 +74,10 @@ __all__ = [
     "Rewriter",
     "Rewriting",
     "Settings",
+    "Topics",
     "__version__",
     "batch_function",
+    "read_topics",
     "rewrite_file",
     "rewrite_frame",
     "synthesize_file",

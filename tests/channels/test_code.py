@@ -71,6 +71,9 @@ def test_fewer_sentences_need_fewer_bits() -> None:
     assert TABLE.size(4.0, sentences=127) == CodeSize(6, 1, 6, 1)
     assert TABLE.size(4.0, sentences=128) == CodeSize(6, 1, 6, 2)
     assert TABLE.size(15.0, sentences=31) == CodeSize(10, 2, 5, 1)  # 31 sentences and silence
+    large = CodeTable(((1.0, 9, 1, 64),), None)
+    assert large.size(1.0, sentences=95) == CodeSize(6, 1, 6, 1)
+    assert large.size(1.0, sentences=96) == CodeSize(5, 1, 5, 3)  # all 96 can come out, instead of 64
     with pytest.raises(BadParameter, match="at least two sentences that can come out, got 1"):
         TABLE.size(4.0, sentences=1)
 

@@ -21,7 +21,7 @@ from dpbart.cli.serve import serve
 from dpbart.web.guard import Limits, is_loopback
 from dpbart.web.queue import STOP_SECONDS
 from dpbart.web.server import Listen
-from tests.web.running import process, start
+from tests.web.running import PATIENCE, process, start
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_it_ends_quietly_when_it_is_told_to(tmp_path: Path, told: signal.Signals
     assert re.fullmatch(r"dpbart listens on http://127\.0\.0\.1:\d+/\n", line)
     assert what_to_do == "Open this address in a browser. Press Ctrl-C to stop.\n"
     running.send_signal(told)
-    assert running.wait(30) == code
+    assert running.wait(PATIENCE) == code
     assert running.stderr.read() == said
     running.stderr.close()
 

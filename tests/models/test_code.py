@@ -256,6 +256,9 @@ def test_names_and_numbers_get_stand_ins_when_a_text_is_shortened(tiny_code: Bun
     assert fitter.is_telling("12")
     assert not fitter.is_telling("better")
     assert not fitter.is_telling("Better")
+    assert not fitter.is_telling("Christmas's")
+    assert not fitter.is_telling("park")
+    assert fitter.is_telling("Park")  # known only as it is spelled
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
@@ -330,7 +333,7 @@ def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path
         Rewriter.load(str(tmp_path), epsilon=10)
 
 
-@pytest.mark.parametrize("missing", ["book.tsv", "common.txt", "writer_tokenizer.json"])
+@pytest.mark.parametrize("missing", ["book.tsv", "common.txt", "known.txt", "writer_tokenizer.json"])
 def test_a_model_without_one_of_its_files_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     (copied(tiny_code, tmp_path) / missing).unlink()
     with pytest.raises(NotPrepared, match="cannot be read|cannot be loaded"):

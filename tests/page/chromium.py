@@ -25,7 +25,7 @@ from playwright.sync_api import (
 )
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PATIENCE = 60_000  # milliseconds; a busy machine is slow, not wrong
+_PATIENCE = 180_000  # milliseconds; a busy machine is slow, not wrong
 _VIOLATIONS = "document.addEventListener('securitypolicyviolation', (e) => console.error(`CSP ${e.violatedDirective}`))"
 
 
@@ -80,7 +80,7 @@ class Watched:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text} ({message.location['url']})")
 
     def _is_expected(self, complaint: str) -> bool:
         status = re.search(r"the server responded with a status of (\d+)", complaint)
@@ -98,14 +98,19 @@ class Watched:
 
 
 def download(button: Locator, folder: Path) -> list[Path]:
-    """Press a button, and save what the browser downloads, up to the page of the card."""
-    saved: list[Download] = []
-    button.page.on("download", lambda each: saved.append(each))  # Playwright takes no builtin
-    with button.page.expect_event("download", lambda each: each.suggested_filename.endswith(".html")):
+    """Press a button, and save what the browser downloads: the output, its card and the page of the card."""
+    begun: list[Download] = []  # in any order
+
+    def is_last(each: Download) -> bool:
+        begun.append(each)
+        return len(begun) == 3
+
+    with button.page.expect_event("download", is_last):
         button.click()
-    for each in saved:
+    for each in begun:
         each.save_as(folder / each.suggested_filename)
-    return [folder / each.suggested_filename for each in saved]
+    names = [each.suggested_filename for each in begun]
+    return [folder / name for name in sorted(names, key=lambda name: (".card.html" in name, ".card.json" in name))]
 
 
 def send(page: Page, file: Path, **roles: str) -> Locator:

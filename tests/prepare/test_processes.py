@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -80,9 +81,13 @@ def test_processes_share_each_batch_and_have_their_own_random_numbers(
 
 def run_in_two_processes(*commands: list[str]) -> list[str]:
     """The standard output of each process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as kept:  # so that nobody else gets its port; whoever also says REUSEADDR may listen there
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        return run_with_port(kept.getsockname()[1], commands)
+
+
+def run_with_port(port: int, commands: Sequence[list[str]]) -> list[str]:
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
     processes = [
         subprocess.Popen(

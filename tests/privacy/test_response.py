@@ -16,7 +16,7 @@ from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.sampling import ReplaySeed, SystemEntropy, Words
 
 RUNS = 20_000
-DOUBT = 1e-8  # probability that a correct mechanism fails for one value; small, because each run draws new bits
+DOUBT = 1e-10  # probability that a correct mechanism fails for one value; small, because each run draws new bits
 
 
 class Script:

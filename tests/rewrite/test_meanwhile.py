@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -195,6 +196,7 @@ def test_a_run_does_not_resume_with_another_clip_or_tokenizer(
     tiny_copy: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit, "PART_ROWS", PART)
+    monkeypatch.setattr(commit, "PART_SECONDS", math.inf)
 
     def go(*, resume: bool) -> None:
         chosen = ChosenModel(Settings(str(tiny_copy), epsilon=500, delta=1e-9, beams=1, batch_size=4))

@@ -54,4 +54,4 @@ def test_workers_end_when_their_driver_is_killed(tmp_path: Path) -> None:
     driver.kill()
     driver.join()
     workers = [int(each) for each in file.read_text().split()]
-    assert wait_for(lambda: not any(map(is_alive, workers)), 10)
+    assert wait_for(lambda: not any(map(is_alive, workers)), 120)

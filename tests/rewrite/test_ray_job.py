@@ -17,12 +17,21 @@ from dpbart.rewrite.durable.folder import SavedTexts, folder_of
 
 ROWS, PEOPLE = 240, 30
 
-# Small parts, so that some are saved when the driver dies; otherwise plain `dpbart`.
+# Small parts. Unless it resumes, it waits after the first of them: never too fast to be killed.
 COMMAND = """
-import sys
+import sys, time
 from dpbart.cli import cli
 from dpbart.rewrite.durable import commit
-commit.PART_ROWS = 40
+from dpbart.rewrite.durable.folder import SavedTexts
+
+commit.PART_ROWS, real, deadline = 40, SavedTexts.add, time.monotonic() + 600
+
+def add(*args, **kwargs):
+    real(*args, **kwargs)
+    while "--resume" not in sys.argv and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+SavedTexts.add = add
 cli(sys.argv[1:])
 """
 

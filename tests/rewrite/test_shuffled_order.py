@@ -30,7 +30,7 @@ from tests.card.cards import FakeCodes, code_rewriter
 from tests.rewrite.jobs import run, shuffle_request
 
 ROWS = 40
-DOUBT = 1e-6  # chance that a uniform order fails a test
+DOUBT = 1e-9  # chance that a uniform order fails a test
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_buckets_without_an_order_of_their_own_would_be_caught(tmp_path: Path, m
     monkeypatch.setattr(shuffled, "BUCKET_ROWS", 1)
     monkeypatch.setattr(shuffled, "draw_order", lambda count, _: np.arange(count, dtype=np.uint32))
     saved, seen = save(tmp_path, rows=4, part=3), Counter[tuple[int, ...]]()
-    for _ in range(480):
+    for _ in range(960):
         seen[tuple(int(cells[0]) for cells, _ in shuffled.shuffled(tmp_path, saved))] += 1
         (tmp_path / "order").unlink()
     assert not is_uniform(seen, 4)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.ledger.ledger import Ledger
-from tests.web.running import Answer, Client, process, start, until
+from tests.web.running import Answer, Client, Process, process, start, until
 
 REQUESTS, CALLERS = 30, 8
 
@@ -36,37 +36,26 @@ def texts_by_person(file: Path) -> dict[str, int]:
         ledger.close()
 
 
-def ask_until_killed(client: Client, kill: threading.Event) -> Sequence[Answer | None]:
-    answered = threading.Semaphore(0)
+def ask_and_kill(running: Process) -> Sequence[Answer | None]:
+    """The answers to all requests. Whoever gets the last of a third kills the server before anybody asks again."""
+    turn, answered = threading.Lock(), 0
 
     def one(number: int) -> Answer | None:
-        answer = ask(client, number)
-        if answer is not None:
-            answered.release()
+        nonlocal answered
+        answer = ask(running.client, number)
+        with turn:
+            answered += answer is not None
+            if answered >= REQUESTS // 3:
+                running.kill()
         return answer
 
-    def watch() -> None:
-        for _ in range(REQUESTS // 3):
-            answered.acquire(timeout=60)
-        kill.set()
-
-    threading.Thread(target=watch, daemon=True).start()
     with ThreadPoolExecutor(CALLERS) as callers:
         return list(callers.map(one, range(REQUESTS)))
 
 
 def test_nothing_is_charged_twice_and_nothing_is_answered_uncharged(tmp_path: Path) -> None:
-    ledger, kill = tmp_path / "l.db", threading.Event()
-    running = start(tmp_path / "state", "--ledger", str(ledger))
-
-    def kill_when_told() -> None:
-        kill.wait(120)
-        running.kill()
-
-    killer = threading.Thread(target=kill_when_told)
-    killer.start()
-    before = ask_until_killed(running.client, kill)
-    killer.join()
+    ledger = tmp_path / "l.db"
+    before = ask_and_kill(start(tmp_path / "state", "--ledger", str(ledger)))
     charged = texts_by_person(ledger)
     answered = [number for number, answer in enumerate(before) if answer is not None and answer.status == 200]
     assert 0 < len(answered) < REQUESTS

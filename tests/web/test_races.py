@@ -18,7 +18,7 @@ from dpbart.ledger.ledger import Ledger
 from dpbart.web.guard import Limits
 from dpbart.web.job import DONE, WAITING, FileJob, JobFolder, JobRecord, columns_json
 from dpbart.web.releases import AnswerStore
-from tests.web.running import Client, Held, in_thread, until
+from tests.web.running import PATIENCE, Client, Held, in_thread, reached, until
 from tests.web.test_budget import texts_of
 from tests.web.test_limits import JOB, LARGE, large_result
 
@@ -31,7 +31,7 @@ def test_two_requests_with_one_key_are_drawn_and_charged_once(tmp_path: Path) ->
     ledger, held = tmp_path / "l.db", Held()
     with in_thread(tmp_path / "state", ledger=ledger, load=held.load) as client, ThreadPoolExecutor() as callers:
         first = callers.submit(client.rewrite, "a text", people=["anna"], key=KEY, epsilon=1)
-        held.entered.wait(20)
+        reached(held.entered)
         second = callers.submit(client.rewrite, "a text", people=["anna"], key=KEY, epsilon=1)
         other = client.rewrite("another text", people=["anna"], key=KEY, epsilon=1)
         assert (other.status, other.json["type"]) == (422, "urn:dpbart:idempotency-key-reused")
@@ -49,7 +49,7 @@ def test_a_client_that_has_gone_gets_its_answer_when_it_comes_back(tmp_path: Pat
         with client.open() as connection:
             head = f"POST /v1/rewrite HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {KEY}\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            held.entered.wait(20)
+            reached(held.entered)
         held.go.set()
         again = client.send("POST", "/v1/rewrite", body, {"Idempotency-Key": KEY})
         assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
@@ -81,7 +81,7 @@ def test_a_job_that_is_resumed_twice_at_once_runs_and_pays_once(tmp_path: Path) 
     held = Held()
     with in_thread(tmp_path / "state", ledger=tmp_path / "l.db", load=held.load) as client:
         job = client.upload("a.csv", ROWS, BY_ID).json["id"]
-        held.entered.wait(20)
+        reached(held.entered)
         client.post(f"/v1/jobs/{job}/cancel")
         held.go.set()
         client.wait_for(job, "cancelled")
@@ -99,7 +99,7 @@ def test_a_cancelled_job_is_not_continued_by_the_next_server(tmp_path: Path) -> 
     held, jobs = Held(), tmp_path / "state" / "jobs"
     with in_thread(tmp_path / "state", load=held.load) as client:
         job = client.upload("a.csv", ROWS, BY_ID).json["id"]
-        held.entered.wait(20)
+        reached(held.entered)
         assert client.post(f"/v1/jobs/{job}/cancel").json["status"] == "running", "until the end of its batch"
         left = json.loads((jobs / job / "job.json").read_text())  # if it were killed now
         held.go.set()
@@ -143,9 +143,17 @@ def test_a_job_that_is_deleted_while_it_is_downloaded_arrives_and_leaves_nothing
     assert list((tmp_path / "state" / "jobs").iterdir()) == []
 
 
-def test_a_job_can_be_cancelled_while_its_rows_are_counted(tmp_path: Path) -> None:
+def test_a_job_can_be_cancelled_while_its_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = FileJob.check_going
+
+    def waits(self: FileJob) -> None:
+        """The count is as slow as the test needs it to be."""
+        self.stop.wait(PATIENCE)
+        check(self)
+
+    monkeypatch.setattr(FileJob, "check_going", waits)
     with in_thread(tmp_path / "state") as client:
-        job = client.upload("a.csv.gz", gzip.compress(b"text\n" + b"hello\n" * 3_000_000)).json["id"]
+        job = client.upload("a.csv.gz", gzip.compress(b"text\n" + b"hello\n" * 100_000)).json["id"]
         assert client.wait_for(job, "running")["rows"] is None
         client.post(f"/v1/jobs/{job}/cancel")
         assert client.wait_for(job, "cancelled")["rows"] is None
@@ -224,7 +232,7 @@ def test_a_job_that_cannot_be_saved_at_its_end_does_not_keep_the_next_one_waitin
     held = Held()
     with in_thread(tmp_path / "state", load=held.load) as client:
         client.upload("a.csv", b"text\nhello\n")
-        held.entered.wait(20)
+        reached(held.entered)
         with monkeypatch.context() as disk:
             disk.setattr(JobFolder, "save", full)
             held.go.set()

@@ -14,7 +14,7 @@ import pytest
 
 from dpbart.web.guard import Access, Limits
 from dpbart.web.releases import Key, job_id
-from tests.web.running import Client, Held, in_thread
+from tests.web.running import PATIENCE, Client, Held, in_thread, reached
 
 TOKEN = "correct-horse-battery-staple"
 SECRET = "zanzibar marmalade"
@@ -88,14 +88,14 @@ def test_the_token_is_compared_in_constant_time(guarded: Client, monkeypatch: py
 def test_a_huge_body_is_refused_before_it_is_read(guarded: Client) -> None:
     head = f"POST /v1/rewrite HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
     for size in ("999999999999", "-1", "1e9"):
-        with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", guarded.port), timeout=PATIENCE) as connection:
             connection.sendall(f"{head}Content-Length: {size}\r\n\r\n".encode())
             assert connection.recv(100).split()[1] in (b"413", b"400")
 
 
 def test_a_body_without_a_length_ends_at_the_limit(guarded: Client) -> None:
     head = f"POST /v1/rewrite HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
-    with socket.create_connection(("127.0.0.1", guarded.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=PATIENCE) as connection:
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         for _ in range(3):
             connection.sendall(b"2710\r\n" + b"a" * 10_000 + b"\r\n")
@@ -222,7 +222,7 @@ def test_the_files_of_a_job_are_closed_from_the_beginning(tmp_path: Path, open_t
     held, state = Held(), tmp_path / "state"
     with in_thread(state, load=held.load) as client:
         job = client.upload("a.csv", b"text\nhello\n").json["id"]
-        held.entered.wait(20)
+        reached(held.entered)
         modes = {path.relative_to(state).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
         assert modes["jobs"] == modes[f"jobs/{job}"] == 0o700
         assert modes[f"jobs/{job}/input.csv"] == modes[f"jobs/{job}/job.json"] == 0o600

@@ -117,6 +117,8 @@ class CodeTable:
             )
         if worded:
             return CodeSize(bits, places, place_bits, worded=True)
+        if near >= 3 and place_bits > 1 and 3 << place_bits - 1 <= sentences < 2 << place_bits and not several:
+            place_bits -= 1  # half as many sets of three: fewer sentences are left out, and classifiers learn more
         near = max(1, min(near, sentences // ((1 << place_bits) - several)))
         return CodeSize(places * place_bits, places, place_bits, near)
 

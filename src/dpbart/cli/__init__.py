@@ -28,6 +28,7 @@ COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help 
     "rewrite": "Rewrite the texts in IN and write them to OUT, each under (epsilon, delta).",
     "serve": "Serve the page and the API, on this machine only unless told otherwise.",
     "synthesize": "Release the collection in IN as a whole: write new rows to OUT, under one epsilon for each person.",
+    "topics": "Show what a private file says, by topic of the book, and how much of it is noise.",
 }
 
 

@@ -28,7 +28,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 FACTS_FILE = "dpbart.json"
 PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 # Of a code model: its book, its writer's words and tokens, and the files of a copied sentence encoder.
-_CODE_PARTS = ("book.tsv", "common.txt", "writer_tokenizer.json")
+_CODE_PARTS = ("book.tsv", "common.txt", "known.txt", "writer_tokenizer.json")
 _ENCODER = "encoder"
 # Everything that a sentence encoder may consist of. No pickled weights (*.bin): loading them can run code.
 ENCODER_FILES = ("*.json", "model.safetensors", "*.txt", "*.model")

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.hub import foreign_errors
 
 BOOK_FILE = "book.tsv"
 Floats = npt.NDArray[np.float32]
@@ -159,6 +160,21 @@ class Book:
         """Unit vectors, (lines, width)."""
         vectors: Floats = self.coarse.astype(np.float32) / np.float32(_ONE)
         return vectors
+
+
+def load_book(folder: Path) -> Book:
+    """The book of a model directory, in its own order, without any network.
+
+    Raises:
+        NotPrepared: It is missing, or cannot be read.
+    """
+    from safetensors import safe_open
+
+    lines = read_book(folder)
+    with foreign_errors(f"the book in '{folder}' cannot be loaded", remedy="Download or make it again."):
+        with safe_open(folder / "model.safetensors", "numpy") as tensors:
+            order, coarse = (tensors.get_tensor(f"book.{name}") for name in ("order", "coarse"))
+        return Book(tuple(lines[number] for number in order.tolist()), coarse)
 
 
 def to_coarse(vectors: Floats) -> npt.NDArray[np.int8]:

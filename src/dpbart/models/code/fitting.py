@@ -30,14 +30,15 @@ from dpbart.models.code.settings import CodeSettings
 from dpbart.models.code.writer import BEGIN, END, PAD, Rows, Writer
 
 UNIT = re.compile(r"\s*\w+(?:['’\-]\w+)*|\s*[^\w\s]+")  # a word with its apostrophes and hyphens, or punctuation
-# The shortened forms of a text that are read once more: the share of the bits that each may take by estimate, and what
-# every gap between kept words costs it. With dear gaps, whole phrases are kept or dropped. The text as it is comes
-# before them.
-FORMS = ((1.0, 0.01), (0.95, 0.01), (0.88, 0.01), (1.0, 0.06), (0.9, 0.06))
-CANDIDATES = 1 + len(FORMS)
+# What every gap between kept words costs. With dear gaps, whole phrases are kept or dropped. For each of them a form is
+# made and read once more; then, with the bits that it really took, forms that may take these shares of the room.
+GAPS = (0.01, 0.06)
+SHARES = ((1.0, 0.85), (0.95,))
+CANDIDATES = 1 + len(GAPS) + sum(map(len, SHARES))  # the text as it is comes first
 UNEVEN = 0.015  # by how much a form must be nearer for every gap more
 SLACK = 1.5  # bits: an interval must lie inside a piece, not only be as small
 _COMMON_BITS = 9.0  # a name of fewer bits is so frequent that it tells little
+_INSIDE = 4.0  # bits of every later token of a first word, about
 _SKIPPED = 8  # units that may be dropped in a row, at most, except before the last one
 _NEGATION = re.compile(r"(not|no|never|nobody|nothing|without|neither|nor|cannot|\w+n['’]t)", re.IGNORECASE)
 _PUNCTUATION = 0.004  # what a mark says: enough to keep one that is likely
@@ -63,7 +64,8 @@ class Fitter:
     reader: Reader  # says how much each word contributes
     tokenizer: Tokenizer
     writer: Writer
-    common: frozenset[str]  # words that tell nobody apart: frequent in public text, and in lower case there
+    common: frozenset[str]  # ordinary words: frequent in public text, and in lower case there
+    known: frozenset[str]  # words that tell nobody apart as they are spelled: "Christmas"; "park", but not "Park"
     bits: int
     length: int  # most tokens of a text, with its end
     settings: CodeSettings
@@ -99,16 +101,38 @@ class Fitter:
         changed = self._with_stand_ins(units, shares)
         rows = [self._tokens_of_units([unit for unit, _ in each]) for each in changed]
         probabilities = self._read([_flat(row) for row in rows])  # (batch, length, vocabulary)
-        candidates = []
+        shorteners = []
         for number, (each, row) in enumerate(zip(changed, rows, strict=True)):
             ends = np.cumsum([len(tokens) for tokens in row])
             kept = each[: int((ends < self.length).sum())]
-            costs = _Costs.of(probabilities[number], row[: len(kept)], self.writer)
-            gains, names = self._gains(kept), [unit for unit, _ in kept]
-            paths = [_best_path(costs, gains, room * self.bits - SLACK, gap) for room, gap in FORMS]
-            forms = [Form(shortened(names, path), _gaps(path)) for path in paths]
-            candidates.append([Form("".join(units[number]).strip(), 0), *forms])
-        return self._those_that_fit(candidates)
+            costs = _Costs.of(probabilities[number], row[: len(kept)], self.writer).starting(
+                probabilities[number, 0], self.tokens([_as_first(unit) for unit, _ in kept]), self.writer
+            )
+            shorteners.append(_Shortener([unit for unit, _ in kept], costs, self._gains(kept)))
+        texts = [Form("".join(each).strip(), 0) for each in units]
+        return self._in_two_rounds(texts, shorteners)
+
+    def _in_two_rounds(self, texts: Sequence[Form], shorteners: Sequence[_Shortener]) -> list[list[Form]]:
+        """The texts as they are and their shortened forms, as far as they fit. Forms that took too many bits, or left
+        some, are followed by others."""
+        room = self.bits - SLACK
+        first = [[text, *(each.form(room, gap) for gap in GAPS)] for text, each in zip(texts, shorteners, strict=True)]
+        spent = self._spent(first)
+        second = [
+            [
+                each.form(share * room * room / max(bits, 1.0), gap)
+                for gap, bits, shares in zip(GAPS, taken[1:], SHARES, strict=True)
+                for share in shares
+            ]
+            for each, taken in zip(shorteners, spent, strict=True)
+        ]
+        found = []
+        for forms, taken in zip(
+            zip(first, second, strict=True), zip(spent, self._spent(second), strict=True), strict=True
+        ):
+            both = zip([*forms[0], *forms[1]], [*taken[0], *taken[1]], strict=True)
+            found.append([form if bits <= room else Form("", 0) for form, bits in both])
+        return found
 
     def _with_stand_ins(
         self, units: Sequence[Sequence[str]], shares: Sequence[Floats]
@@ -162,21 +186,21 @@ class Fitter:
 
     def is_telling(self, word: str) -> bool:
         """Whether a word is a name, a number or rare."""
-        return any(map(str.isalnum, word)) and word.lower().replace("’", "'").removesuffix("'s") not in self.common
+        plain = word.replace("’", "'").removesuffix("'s")
+        return any(map(str.isalnum, word)) and plain.lower() not in self.common and plain not in self.known
 
-    def _those_that_fit(self, candidates: Sequence[Sequence[Form]]) -> list[list[Form]]:
-        """Read the candidates of one batch, and replace those that need too many bits by nothing."""
-        forms = [form for each in candidates for form in each]
+    def _spent(self, candidates: Sequence[Sequence[Form]]) -> list[list[float]]:
+        """The bits of each form of one batch, its end included."""
+        forms, each = [form for row in candidates for form in row], len(candidates[0])
         rows = [row[: self.length - 1] for row in self.tokens([form.text for form in forms])]
-        held: list[Form] = []
+        spent: list[float] = []
         for first in range(0, len(rows), self.settings.batch):
             part = rows[first : first + self.settings.batch]
             probabilities = self._read(part)
             for number, row in enumerate(part):
                 ranks = self.writer.rank[torch.tensor([*row, END])]
-                spent = -torch.log2(probabilities[number, torch.arange(len(row) + 1), ranks]).sum().item()
-                held.append(forms[first + number] if spent <= self.bits - SLACK else Form("", 0))
-        return [held[first : first + CANDIDATES] for first in range(0, len(held), CANDIDATES)]
+                spent.append(-torch.log2(probabilities[number, torch.arange(len(row) + 1), ranks]).sum().item())
+        return [spent[first : first + each] for first in range(0, len(spent), each)]
 
     def _read(self, rows: Rows) -> torch.Tensor:
         """The probabilities after each token of a padded batch: (batch, length, vocabulary)."""
@@ -225,6 +249,35 @@ class _Costs:
             for offset, token in enumerate(row[1:], start=1):
                 inside[place] -= np.log2(float(probabilities[starts[place] + offset, rank[token]]) + 1e-12)
         return cls(last[:, heads].numpy() + inside, last[:, int(rank[END])].numpy())
+
+    def starting(self, expected: torch.Tensor, rows: Rows, writer: Writer) -> _Costs:
+        """With the bits of each later unit as the first one, where it has a capital and no space.
+
+        Args:
+            expected: the probabilities at the beginning, (vocabulary,).
+            rows: the tokens of each unit as the first one. Only the first token is known exactly.
+            writer: whose tokens they are.
+        """
+        after = self.after.copy()
+        for place, row in enumerate(rows):
+            if place and row:
+                first = -np.log2(float(expected[writer.rank[row[0]]]) + 1e-12)
+                after[0, place] = first + _INSIDE * (len(row) - 1)
+        return _Costs(after, self.end)
+
+
+@dataclass(frozen=True)
+class _Shortener:
+    """The units of a text, their bits, and what is gained by keeping each."""
+
+    units: list[str]
+    costs: _Costs
+    gains: Costs
+
+    def form(self, room: float, gap: float) -> Form:
+        """The units that gain most within some bits, by estimate."""
+        path = _best_path(self.costs, self.gains, room, gap)
+        return Form(shortened(self.units, path), _gaps(path))
 
 
 def _best_path(costs: _Costs, gains: Costs, room: float, gap: float) -> list[int]:
@@ -275,6 +328,12 @@ def _gaps(path: Sequence[int]) -> int:
 
 def _flat(rows: Rows) -> list[int]:
     return [token for row in rows for token in row]
+
+
+def _as_first(unit: str) -> str:
+    """A unit as it stands at the beginning of a text."""
+    word = unit.strip()
+    return word[:1].upper() + word[1:]
 
 
 def shortened(units: Sequence[str], path: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from dpbart.channels.code import Codes, CodeSize
 from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
-from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Floats, Places, read_book, write_book
+from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Floats, Places, load_book, write_book
 from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
@@ -32,7 +32,7 @@ from dpbart.models.text import reach_of
 from dpbart.privacy.facts import Private
 
 WRITER_TOKENIZER = "writer_tokenizer.json"
-COMMON_FILE = "common.txt"
+COMMON_FILE, KNOWN_FILE = "common.txt", "known.txt"
 _QUANTISED = 1 << 16  # entries: larger tables are stored in whole numbers from -127 to 127, with a scale for each row
 _SCALE = ".scale"
 Sizes = TypeVar("Sizes")
@@ -108,12 +108,14 @@ class Pen:
     Attributes:
         tokenizer: of the writer.
         writer: the language model.
-        common: words that tell nobody apart.
+        common: ordinary words, in lower case.
+        known: well-known public things, and words that are names only with a capital; all as they are spelled.
     """
 
     tokenizer: Tokenizer
     writer: Writer
     common: frozenset[str]
+    known: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,11 @@ class Networks:
         Raises:
             NotPrepared: A part is missing or does not fit.
         """
-        lines = read_book(folder)
+        book = load_book(folder)
         failed = f"the code model in '{folder}' cannot be loaded"
         with foreign_errors(failed, remedy="Download or make it again."):
             config = read_config(folder)
             tensors = _unpacked(load_file(folder / "model.safetensors"))
-            order = tensors["book.order"].tolist()
-            book = Book(tuple(lines[number] for number in order), tensors["book.coarse"].numpy())
             reader = _load_reader(folder, config, tensors)
             pen = _load_pen(folder, config, tensors) if writes and "writer" in config else None
         if book.coarse.shape[1] != reader.width:
@@ -159,8 +159,10 @@ def _load_pen(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Ten
     order = tensors.pop("writer.order").long()
     writer.load_state_dict(_below(tensors, "writer.") | {"order": order, "rank": torch.argsort(order)})
     tokenizer = _load_tokenizer(folder / WRITER_TOKENIZER, writer.sizes.vocabulary)
-    common = frozenset((folder / COMMON_FILE).read_text(encoding="utf-8").split())
-    return Pen(tokenizer, writer.eval(), common)
+    common, known = (
+        frozenset((folder / file).read_text(encoding="utf-8").split()) for file in (COMMON_FILE, KNOWN_FILE)
+    )
+    return Pen(tokenizer, writer.eval(), common, known)
 
 
 def _load_tokenizer(file: Path, vocabulary: int) -> Tokenizer:
@@ -194,7 +196,8 @@ def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
         tensors |= _packed({f"writer.{name}": each for name, each in writer.state_dict().items() if name != "rank"})
         config |= {"writer": asdict(writer.sizes), "max_position_embeddings": writer.sizes.places - 2}
         write_whole(out / WRITER_TOKENIZER, parts.pen.tokenizer.to_str())
-        write_whole(out / COMMON_FILE, "\n".join(sorted(parts.pen.common)) + "\n")
+        for file, words in ((COMMON_FILE, parts.pen.common), (KNOWN_FILE, parts.pen.known)):
+            write_whole(out / file, "\n".join(sorted(words)) + "\n")
     with whole_or_nothing(out / "model.safetensors") as partial:
         save_file({name: each.contiguous() for name, each in tensors.items()}, partial)
     write_whole(out / BOOK_FILE, write_book(parts.book.lines[number] for number in lines))
@@ -239,7 +242,9 @@ def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, set
         return CodeModel(line, CodeEncoder(parts.reader, book, size, settings), CodeDecoder(book, size))
     pen, tokenizer = parts.pen, parts.pen.tokenizer
     penmanship = Penmanship(pen.writer, size.wording_bits, line.length, settings.batch)
-    fitter = Fitter(parts.reader, tokenizer, pen.writer, pen.common, size.wording_bits, line.length, settings)
+    fitter = Fitter(
+        parts.reader, tokenizer, pen.writer, pen.common, pen.known, size.wording_bits, line.length, settings
+    )
     encoder = CodeEncoder(parts.reader, book, size, settings, fitter, penmanship)
     return CodeModel(line, encoder, CodeDecoder(book, size, tokenizer, penmanship))
 

@@ -22,7 +22,7 @@ from dpbart.prepare.code.book import code_table, table_facts
 from dpbart.prepare.code.cover import cover, covered, most_texts, vectors_of
 from dpbart.prepare.code.reading import lessons, reader_tokenizer, teach
 from dpbart.prepare.code.sentences import Sentences
-from dpbart.prepare.code.texts import PublicText, TokenRows, common_words, gather, to_rows
+from dpbart.prepare.code.texts import PublicText, TokenRows, common_words, gather, known_words, to_rows
 from dpbart.prepare.code.writer import Author, PairFit, count_pairs, fresh_writer, start_writer, steps_of
 from dpbart.prepare.corpus import CorpusFile
 from dpbart.prepare.pretrain import train_tokenizer
@@ -75,9 +75,8 @@ def make_code(
     author = _train_writer(to_rows(text.lines, tokenizer), tokenizer, recipe, folder, minutes)
     with minutes.of("book"):
         ordered = order_book(book.lines, reader, text, seed=recipe.seed)
-    parts = Networks(
-        reader, ordered, Pen(tokenizer, author.writer.eval(), common_words(text.lines, least=recipe.common))
-    )
+    common = common_words(text.lines, least=recipe.common)
+    parts = Networks(reader, ordered, Pen(tokenizer, author.writer.eval(), common, known_words()))
     facts = ModelFacts(
         variant="code",
         length=recipe.length,

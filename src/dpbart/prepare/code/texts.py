@@ -113,6 +113,15 @@ def common_words(lines: Iterable[str], *, least: int) -> frozenset[str]:
     )
 
 
+def known_words() -> frozenset[str]:
+    """Public things that many texts name, and words that are names only with a capital; as they are spelled.
+
+    Chosen by reading all frequent words of public text that often have a capital. What may be a person's name or a
+    place to live in is not among them.
+    """
+    return frozenset(Path(__file__).with_name("known.txt").read_text(encoding="utf-8").split())
+
+
 @dataclass(frozen=True)
 class TokenRows:
     """Token ids of many texts, without begin and end."""

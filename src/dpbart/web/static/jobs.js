@@ -15,6 +15,7 @@ const SAID = { waiting: "waiting for its turn", running: "rewriting", asking: "w
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
 let following = false;
+let looks = 0;
 let limits = null; // of the server: how long it keeps a job, in seconds
 
 export const keepFor = (told) => { limits = told; };
@@ -41,7 +42,7 @@ function pace({ rows, done }, seen) {
 async function change(job, step) {
   await attempt(async () => {
     await act("POST", `/v1/jobs/${job.id}/${step}`);
-    if (step === "cancel") shown.get(job.id).stopping = true;
+    shown.get(job.id).stopping = step === "cancel"; // it may have stopped before this answer came, and be resumed later
     await look();
   });
 }
@@ -154,7 +155,9 @@ function worstOf(jobs) {
 
 // What the server has, now and while something runs.
 export async function look() {
+  const mine = ++looks;
   const { jobs } = await get("/v1/jobs");
+  if (mine !== looks) return; // a later look knows more, and its answer may have come first
   for (const [id, { place }] of shown) {
     if (jobs.every((job) => job.id !== id)) {
       place.remove();
