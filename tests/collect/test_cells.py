@@ -114,6 +114,11 @@ def test_the_shipped_book_has_a_cell_for_each_topic(shipped: Book) -> None:
     np.testing.assert_array_equal(again.of_sentence, few.of_sentence)
 
 
+def test_labels_get_a_cell_for_each_topic_as_soon_as_some_hundred_people_vote() -> None:
+    assert [cell_count(people, 2, 1.0) for people in (1, 40, 205, 4_000)] == [16, 200, MOST_CELLS, MOST_CELLS]
+    assert [cell_count(people, 1, 0.25) for people in (1, 400, 40_000)] == [16, 20, 200]
+
+
 def test_more_people_and_a_larger_budget_never_get_fewer_cells() -> None:
     for labels in (1, 2, 7):
         by_people = [cell_count(people, labels, 0.7) for people in (1, 10, 100, 1_000, 10_000, 10**9)]
