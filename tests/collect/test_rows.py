@@ -60,6 +60,11 @@ def test_rows_follow_the_shares_and_add_up() -> None:
             assert got[divmod(number, 3)] == 0 or share > 0
 
 
+def test_a_cell_has_more_rows_of_the_label_that_it_is_typical_of_than_votes() -> None:
+    got = Counter((label, sentence // 3) for label, sentence in drawn([[300, 100], [100, 300]], 80))
+    assert got == {(0, 0): 36, (0, 1): 4, (1, 0): 4, (1, 1): 36}  # votes would give 30 and 10
+
+
 def test_each_count_gets_its_share_rounded_and_on_average_exactly() -> None:
     expected = np.array([0.0, 2.3, 0.0, 0.4, 5.0, 0.3, 0.0])
     starts = np.arange(1000) / 1000
