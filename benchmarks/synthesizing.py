@@ -4,6 +4,8 @@ Everything is real. The texts are sentences of the model's own book, which is pu
 person as the one before.
 
     python benchmarks/synthesizing.py
+
+The target is for a machine that does nothing else. Where others compute too, look at the processor time.
 """
 
 from __future__ import annotations
@@ -36,25 +38,26 @@ def write_rows(file: Path, rows: int) -> None:
         table.writerows((number - (number % 3 == 2), text) for number, text in enumerate(islice(sentences, rows)))
 
 
-def measure(rows: int) -> tuple[float, float]:
-    """Peak memory in MB, and seconds, of one release in this process."""
+def measure(rows: int) -> tuple[float, float, float]:
+    """Peak memory in MB, seconds, and seconds of processor time, of one release in this process."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.csv", Path(folder) / "out.csv"
         write_rows(source, rows)
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         request = CollectionRequest(source, target, person_column="who", ledger=Path(folder) / "ledger.db")
         synthesize_file(request, CollectionBudget(epsilon=1.0))
-        taken = time.perf_counter() - began
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, taken
+        taken, work = time.perf_counter() - began, time.process_time() - worked
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, taken, work
 
 
 def main() -> None:
     peaks, taken = [], 0.0
     for rows in (SMALL, LARGE):
         with multiprocessing.get_context("spawn").Pool(1) as pool:  # a fresh process, because a peak never falls
-            peak, taken = pool.apply(measure, (rows,))
+            peak, taken, work = pool.apply(measure, (rows,))
         peaks.append(peak)
         print(f"{rows:>9,} texts: peak {peak:,.0f} MB, {taken:,.0f} s, {rows / taken:,.0f} texts/s", flush=True)
+        print(f"{'':>9}        {work:,.0f} s of processor time, {rows / work:,.0f} texts/s", flush=True)
     growth = peaks[1] / peaks[0]
     held = [growth <= MOST_GROWTH, taken <= MOST_SECONDS]
     print(f"growth {growth:.3f}   target <= {MOST_GROWTH}   {'met' if held[0] else 'MISSED'}")

@@ -3,8 +3,8 @@
     python docs/make_docs.py
 
 A part stands between `<!-- made by docs/make_docs.py: NAME -->` and `<!-- end: NAME -->`. Commands and the API come
-from the code, tables from the figures in docs/*.json and docs/results/. Nothing is measured here: docs/measure_kept.py
-and `dpbart experiment run` do that.
+from the code, tables from the figures in docs/*.json and docs/results/. Nothing is measured here: docs/measure_kept.py,
+docs/measure_collections.py and `dpbart experiment run` do that.
 """
 
 from __future__ import annotations
@@ -323,6 +323,64 @@ def _names(function: Callable[..., object]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
+# --- what a release teaches and tells: curator.md ---
+
+NO_NOISE = math.inf
+PEOPLE_TOLD = (500, 5_000)
+COLLECTION_SETS = {"snips": (500, 4_000), "imdb": (4_000,), "amazon_hatn30k": (4_000,)}
+_SET_NAMES = {"snips": "Snips", "imdb": "IMDb", "amazon_hatn30k": "Amazon"}
+_CENTRAL, _LOCAL = (0.5, 1, 2, 4), (4, 6, 10)
+
+
+def taught_table() -> str:
+    """Macro F1, a row for each data set and number of people."""
+    cells = read_cells("collections.json")
+    head = ["people", "release", *(f"{epsilon:g}" for epsilon in _CENTRAL), "local 4", "6", "10"]
+    rows = []
+    for name, counts in COLLECTION_SETS.items():
+        for people in counts:
+            key = f"{name} {people}"
+            rows += _of_kinds(f"{_SET_NAMES[name]}, {people:,}", cells, key, "{:.2f}")
+    return rows_of(head, rows)
+
+
+def bounds_table() -> str:
+    """What bounds those figures: labels alone, the book without noise, and the original texts."""
+    cells, rows = read_cells("collections.json"), []
+    for name, counts in COLLECTION_SETS.items():
+        for people in counts:
+            ends = ("labels", f"collection {NO_NOISE:g}", "originals")
+            rows.append(
+                [
+                    f"{_SET_NAMES[name]}, {people:,}",
+                    *(f"{cells[f'{name} {people} {end}']['mean']:.2f}" for end in ends),
+                ]
+            )
+    return rows_of(["people", "labels alone", "the book without noise", "original texts"], rows)
+
+
+def told_table() -> str:
+    """The error of the areas' shares."""
+    cells, rows = read_cells("collections.json"), []
+    for people in PEOPLE_TOLD:
+        rows += _of_kinds(f"{people:,}", cells, f"areas {people}", "{:.3f}")
+    return rows_of(["people", "release", *(f"{epsilon:g}" for epsilon in _CENTRAL), "local 4", "6", "10"], rows)
+
+
+def _of_kinds(people: str, cells: Cells, key: str, form: str) -> list[list[str]]:
+    """The rows of one number of people: central figures of two kinds, and local ones of single texts."""
+
+    def shown(kind: str, epsilons: Sequence[float]) -> list[str]:
+        return [form.format(cells[f"{key} {kind} {epsilon:g}"]["mean"]) for epsilon in epsilons]
+
+    none = [""] * len(_LOCAL)
+    return [
+        [people, "collection", *shown("collection", _CENTRAL), *none],
+        ["", "shuffled", *shown("shuffled", _CENTRAL), *none],
+        ["", "single texts", *([""] * len(_CENTRAL)), *shown("single", _LOCAL)],
+    ]
+
+
 # --- the parts of all pages ---
 
 
@@ -351,6 +409,9 @@ PARTS = (
     Part("docs/code.md", "what is kept", code_table),
     Part("docs/code.md", "samples", code_samples),
     Part("docs/commands.md", "commands", commands),
+    Part("docs/curator.md", "taught", taught_table),
+    Part("docs/curator.md", "bounds", bounds_table),
+    Part("docs/curator.md", "told", told_table),
     Part("docs/models.md", "BLEU", partial(models_table, "bleu")),
     Part("docs/models.md", "content words", partial(models_table, "content_words")),
     Part("docs/models.md", "limit", limit_table),

@@ -19,7 +19,7 @@ from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
 
 REPOSITORY = Path(__file__).parent.parent
-GENERATED = ["README.md", *(f"docs/{page}.md" for page in ("api", "code", "commands", "models", "results"))]
+GENERATED = ["README.md", *(f"docs/{page}.md" for page in ("api", "code", "commands", "curator", "models", "results"))]
 
 
 @pytest.fixture(scope="module")

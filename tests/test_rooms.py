@@ -150,7 +150,7 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
         "for args in (['--help'], ['rewrite', '-h'], ['synthesize', '-h'], ['noise', '-h'], "
         "['models', 'import', '-h'], ['prepare', 'pretrain', '-h'], ['datasets', 'list', '-h'], "
         "['evaluate', 'downstream', '-h'], ['evaluate', 'similarity', '-h'], ['evaluate', 'names', '-h'], "
-        "['evaluate', 'fluency', '-h'], ['experiment', 'run', '-h'], ['serve', '-h']):\n"
+        "['evaluate', 'fluency', '-h'], ['experiment', 'run', '-h'], ['serve', '-h'], ['topics', '-h']):\n"
         "    assert CliRunner().invoke(cli, args).exit_code == 0, args\n"
         "names = 'torch', 'transformers', 'numpy', 'pyarrow', 'matplotlib', 'sklearn', 'starlette'\n"
         "print([m for m in names if m in sys.modules])"

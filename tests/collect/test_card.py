@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,24 @@ def test_every_changed_figure_is_noticed_without_a_key(change: str, made: Path, 
     assert failing(done)
 
 
+@pytest.mark.parametrize("change", ["people", "people of the collection", "rows", "unit", "one count", "cells"])
+def test_the_check_of_the_collection_itself_notices(change: str, made: Path) -> None:
+    """Whatever the other checks would say."""
+    stated = json.loads((made / "out.csv.card.json").read_text())
+    CHANGES[change](stated)
+    changed = Card.of(stated)
+    assert wrong_collection(changed, facts_of(changed)) is not None
+
+
+def test_a_card_with_counts_of_a_collection_must_state_it(made: Path) -> None:
+    card = read_card(made / "out.csv.card.json")
+    alone = replace(card, collection=None)
+    assert wrong_collection(alone, facts_of(card)) == (
+        "the mechanism is that of a whole collection, and the card states none"
+    )
+    assert wrong_collection(card, facts_of(card)) is None
+
+
 @pytest.mark.parametrize("change", ["one count", "rows", "people"])
 def test_a_changed_card_has_no_signature_by_the_key(change: str, made: Path, tmp_path: Path) -> None:
     stated = json.loads((made / "out.csv.card.json").read_text())
@@ -172,7 +191,7 @@ def test_the_card_says_who_is_trusted_and_holds_the_counts(made: Path) -> None:
 
 def test_without_a_person_column_each_row_is_promised_for_itself(tiny_code: Bundle, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("text\n" + "our cow looks fine\n" * 125)
-    request = CollectionRequest(tmp_path / "in.csv", tmp_path / "out.csv")
+    request = CollectionRequest(tmp_path / "in.csv", tmp_path / "out.csv", rows=10)
     card = synthesize_file(request, CollectionBudget(str(tiny_code.folder), 1.0))
     assert (card.person.people, card.person.guarantee, card.person.counted) == (125, None, "rows")
     assert "The person behind each of 125 rows of the input, for that row alone." in card.as_text()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpbart.collect.cells import LABELLED, cell_count, cells_in, cells_of, shares
+from dpbart.collect.cells import MOST_CELLS, cell_count, cells_in, cells_of, shares
 from dpbart.models.bundle import BUNDLED
 from dpbart.models.code.book import Book, BookUse, Line
 from dpbart.models.code.model import Networks
@@ -95,16 +95,16 @@ def test_the_area_of_a_vote_does_not_depend_on_the_number_of_cells(book: Book) -
 def test_a_book_without_topics_is_cut_by_its_first_sentences() -> None:
     lines = [Line("", "", f"Sentence {number}.") for number in range(130)]
     book = Book.of(lines, unit(np.random.default_rng(2).normal(size=(130, 8)).astype(np.float32)))
-    cells = cells_of(book, LABELLED)
-    assert len(cells) == cells_in(lines, LABELLED) == 5
+    cells = cells_of(book, MOST_CELLS)
+    assert len(cells) == cells_in(lines, MOST_CELLS) == 5
     assert cells.names == tuple(f"Sentence {number}." for number in range(5))  # 32 sentences each, or fewer
     assert set(cells.areas) == {""}
     np.testing.assert_array_equal(cells.of_sentence, np.argmax(book.vectors @ book.vectors[:5].T, axis=1))
 
 
 def test_the_shipped_book_has_a_cell_for_each_topic(shipped: Book) -> None:
-    cells = cells_of(shipped, LABELLED)
-    assert len(cells) == len({(line.area, line.topic) for line in shipped.lines}) == LABELLED
+    cells = cells_of(shipped, MOST_CELLS)
+    assert len(cells) == len({(line.area, line.topic) for line in shipped.lines}) == MOST_CELLS
     assert (cells.votes(shipped.vectors) == cells.of_sentence).mean() > 0.4  # chance: a thousandth
     few = cells_of(shipped, 45)
     assert len(few) == 45
@@ -114,13 +114,18 @@ def test_the_shipped_book_has_a_cell_for_each_topic(shipped: Book) -> None:
     np.testing.assert_array_equal(again.of_sentence, few.of_sentence)
 
 
+def test_labels_get_a_cell_for_each_topic_as_soon_as_some_hundred_people_vote() -> None:
+    assert [cell_count(people, 2, 1.0) for people in (1, 40, 205, 4_000)] == [16, 200, MOST_CELLS, MOST_CELLS]
+    assert [cell_count(people, 1, 0.25) for people in (1, 400, 40_000)] == [16, 20, 200]
+
+
 def test_more_people_and_a_larger_budget_never_get_fewer_cells() -> None:
     for labels in (1, 2, 7):
         by_people = [cell_count(people, labels, 0.7) for people in (1, 10, 100, 1_000, 10_000, 10**9)]
         by_epsilon = [cell_count(3_000, labels, epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0)]
         assert by_people == sorted(by_people)
         assert by_epsilon == sorted(by_epsilon)
-        assert max(by_people + by_epsilon) <= LABELLED
+        assert max(by_people + by_epsilon) <= MOST_CELLS
 
 
 @given(

@@ -20,7 +20,7 @@ from dpbart.privacy.mechanisms.geometric import UNIT, Geometric, Tally
 from dpbart.privacy.sampling import SystemEntropy
 
 RUNS = 20_000
-DOUBT = 1e-6
+DOUBT = 1e-9  # chance that sound noise misses too often or too seldom
 
 
 def expected(people: int, labels: int = 0, epsilon: float = 1.0) -> Expected:

@@ -19,7 +19,7 @@ from dpbart.privacy.mechanisms.geometric import Counts, Geometric
 from dpbart.privacy.sampling import Entropy, ReplaySeed, SystemEntropy, Words, draw_below
 from tests.collect.polls import number_cells
 
-DOUBT = 1e-6  # chance that a sound program fails a test of a distribution
+DOUBT = 1e-9  # chance that a sound program fails a test of a distribution
 UNIT = 10
 
 
@@ -60,6 +60,11 @@ def test_rows_follow_the_shares_and_add_up() -> None:
             assert got[divmod(number, 3)] == 0 or share > 0
 
 
+def test_a_cell_has_more_rows_of_the_label_that_it_is_typical_of_than_votes() -> None:
+    got = Counter((label, sentence // 3) for label, sentence in drawn([[300, 100], [100, 300]], 80))
+    assert got == {(0, 0): 36, (0, 1): 4, (1, 0): 4, (1, 1): 36}  # votes would give 30 and 10
+
+
 def test_each_count_gets_its_share_rounded_and_on_average_exactly() -> None:
     expected = np.array([0.0, 2.3, 0.0, 0.4, 5.0, 0.3, 0.0])
     starts = np.arange(1000) / 1000
@@ -68,6 +73,13 @@ def test_each_count_gets_its_share_rounded_and_on_average_exactly() -> None:
     assert (np.abs(seen - expected) < 1).all()
     assert (seen[:, expected == 0] == 0).all()
     np.testing.assert_allclose(seen.mean(axis=0), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 25])
+def test_no_row_is_lost_to_a_sum_of_floats(rows: int) -> None:
+    """Ten tenths add up to a little less than 1."""
+    for shares_of in (np.full(10, 0.1), np.full(3, 0.1)):
+        assert rows_of_counts(shares_of, rows, First(0)).sum() == rows
 
 
 def test_no_sentence_comes_twice_while_its_cell_has_fresh_ones() -> None:

@@ -18,9 +18,10 @@ from scipy.cluster.hierarchy import linkage
 
 from dpbart.models.code.book import Book, Floats, Line, Places
 
-LABELLED = 1_024  # cells where people have labels
-_CELLS = 2.0  # cells for each square root of people times epsilon, where they have none
+MOST_CELLS = 1_024
 _FEWEST = 16
+_FOR_SHARES = 2.0  # cells for each square root of people times epsilon, if there are no labels
+_FOR_LABELS = 5.0  # cells for each person at epsilon 1, if there are
 _TOPIC = 32  # sentences of a topic, in a book that names no topics
 _NAMED = 3  # topics in the name of a cell
 _ROWS_AT_ONCE = 1_024
@@ -29,22 +30,25 @@ _ROWS_AT_ONCE = 1_024
 def cell_count(people: int, labels: int, epsilon: float) -> int:
     """How many cells to ask for: a public rule, chosen by simulation (docs/curator.md).
 
-    Without labels a collection is read as shares. K cells share out the people, and the noise of an area grows with the
-    square root of its cells. With K = 2 sqrt(people * epsilon), both what is told apart and how well grow with people.
-    With labels a collection teaches a classifier, which needs topics that tell the labels apart more than it needs
-    exact counts: groups of topics cost more than noise, so there is a cell for each topic.
+    Without labels a collection is read as shares. The noise of an area's share grows with the square root of its cells,
+    so their number grows slowly, with the square root of people times epsilon.
 
-    >>> [cell_count(people, 1, 1.0) for people in (50, 500, 5_000, 50_000)], cell_count(500, 7, 1.0)
-    ([16, 45, 141, 447], 1024)
+    With labels it teaches a classifier. That needs topics that tell labels apart more than it needs exact counts, so
+    there is a cell for each topic as soon as a few hundred people vote.
+
+    >>> [cell_count(people, 1, 1.0) for people in (50, 500, 5_000, 50_000)]
+    [16, 45, 141, 447]
+    >>> [cell_count(people, 7, 1.0) for people in (50, 500)]
+    [250, 1024]
 
     Args:
         people: who vote, at least 1.
         labels: label values; 1 if there are none.
         epsilon: of the collection.
     """
-    if labels > 1:
-        return LABELLED
-    return min(LABELLED, max(_FEWEST, round(_CELLS * math.sqrt(people * epsilon))))
+    told = people * epsilon
+    wanted = _FOR_LABELS * told if labels > 1 else _FOR_SHARES * math.sqrt(told)
+    return min(MOST_CELLS, max(_FEWEST, round(wanted)))
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def shares(counts: npt.NDArray[np.float64], people: float) -> npt.NDArray[np.flo
     """The nearest counts that are not negative and add up to `people`, of the same shape.
 
     The Euclidean projection onto the simplex: one number is taken off every count, and what falls below 0 is 0. The
-    estimate of least squares, and post-processing. In the simulations nothing with more parts did better.
+    estimate of least squares, and post-processing. In the trials of docs/curator.md nothing with more parts was clearly better.
 
     >>> shares(np.array([[5.0, -2.0], [3.0, 1.0]]), people=6).tolist()
     [[4.0, 0.0], [2.0, 0.0]]

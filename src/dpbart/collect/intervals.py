@@ -40,8 +40,8 @@ LEVEL = 0.95  # of all intervals of one answer together
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 _STEPS = 50  # bisections
-_MANY = 50  # texts
-_WIDE = 9.0  # standard deviations of a binomial that are looked at, and as many values
+_MANY = 20  # texts
+_WIDE = 7.0  # standard deviations of a binomial that are looked at, and as many values
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 A topic such as "pots and pans" gets votes of the praised and of the blamed, and has sentences of both kinds. Dealt at
 random, they would teach a classifier nothing. But the counts of all cells together tell in which direction of the
-book's vectors a label lies, and each sentence of a cell can go to the label that it leans to. On held-out reviews this
-is worth .15 of macro F1: see docs/curator.md.
+book's vectors a label lies, and each sentence of a cell can go to the label that it leans to. In trials on reviews of
+products this raised macro F1 from .6 to above .7: see docs/curator.md.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class Difference:
 class Topics:
     """What a private file says. Plain values: `as_dict` is its JSON.
 
+    rewrite_file(Request(Path("notes.csv"), Path("private.csv")), Settings(epsilon=10))
     topics = read_topics("private.csv")
     print([share.name for share in topics.groups[0].shares if share.told_from_noise])
     """
@@ -109,7 +110,8 @@ def read_topics(
 ) -> Topics:
     """What a private file says, by topic or area of the book, with intervals that hold together.
 
-    read_topics("private.csv", by="ward").groups[0].shares[0]
+    synthesize_file(CollectionRequest(Path("notes.csv"), Path("private.csv")), CollectionBudget(epsilon=1))
+    print(read_topics("private.csv", areas=True).groups[0].shares[0])
 
     Args:
         private: The file.
