@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from dpbart.cli import cli
 from dpbart.errors import BadTable
-from dpbart.web import job
+from dpbart.web import work
 from tests.languages import texts_in
 from tests.web.running import Client, in_thread, process, start
 
@@ -168,7 +168,7 @@ def test_no_path_of_the_server_is_in_any_problem_of_a_job(tmp_path: Path, monkey
         run = request.target.with_name(f".{request.target.name}.run")
         raise BadTable(f"{str(request.source)!r}, {request.target} and {str(run)!r} cannot be used.")
 
-    monkeypatch.setattr(job, "plan", fails)
+    monkeypatch.setattr(work, "plan", fails)
     with in_thread(state) as client:
         failed = client.wait_for(client.upload("a.csv", b"text\nhello\n").json["id"], "failed")
         detail = failed["problem"]["detail"]
