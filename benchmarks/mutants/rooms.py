@@ -45,6 +45,8 @@ GUARDS: dict[str, tuple[str, ...]] = {
     "web/server": ("cli/test_serve", "web/test_protocol"),
     "web/job": ("web/test_jobs", "web/test_job_options", "web/test_columns", "web/test_races", "web/test_security"),
     "web/jobs": ("web/test_jobs", "web/test_races", "web/test_limits", "web/test_security"),
+    "web/work": ("web/test_collections", "web/test_jobs", "web/test_job_options"),
+    "web/transfers": ("web/test_jobs", "web/test_races", "web/test_storage", "web/test_protocol"),
     "web/releases": ("web/test_storage", "web/test_budget", "web/test_card", "web/test_api", "web/test_races"),
     "web/app": ("web/test_jobs", "web/test_races", "web/test_storage", "web/test_protocol"),
     "rewrite/durable/": (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES = 30.0
-_is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
+Tell = Callable[[int], None]
+_hidden: ContextVar[Tell | None] = ContextVar("hidden", default=None)  # who hears of the work instead of a terminal
 _shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None)  # a terminal has room for one
 
 
@@ -30,7 +31,7 @@ class Bar:
     unit: str
     shown: Progress | None
     line: TaskID | None = None  # of this bar in `shown`
-    is_hidden: bool = False
+    hidden: Tell | None = None  # hears of the work instead
     start: int = 0  # work done by an earlier, interrupted run
     done: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -38,7 +39,8 @@ class Bar:
 
     def advance(self, amount: int, note: str = "") -> None:
         self.done += amount
-        if self.is_hidden:
+        if self.hidden is not None:
+            self.hidden(self.done)
             return
         now = time.monotonic()
         rate = (self.done - self.start) / max(now - self.began, 1e-9)
@@ -55,20 +57,24 @@ class Bar:
 
 
 @contextmanager
-def hidden_progress() -> Iterator[None]:
-    """Show no progress inside: a server has its own log, in which no file is counted."""
-    before = _is_hidden.set(True)
+def hidden_progress(tell: Tell = lambda done: None) -> Iterator[None]:
+    """Show no progress inside: a server has its own log, in which no file is counted.
+
+    `tell` hears how much is done, and may raise to stop the work.
+    """
+    before = _hidden.set(tell)
     try:
         yield
     finally:
-        _is_hidden.reset(before)
+        _hidden.reset(before)
 
 
 @contextmanager
 def progress(title: str, *, total: int | None, unit: str, start: int = 0) -> Iterator[Bar]:
     """A bar over `total` pieces of work (None if unknown). Inside another bar, it is a second line."""
-    if _is_hidden.get():
-        yield Bar(title, total, unit, shown=None, is_hidden=True, start=start, done=start)
+    hidden = _hidden.get()
+    if hidden is not None:
+        yield Bar(title, total, unit, shown=None, hidden=hidden, start=start, done=start)
         return
     # Imported here because it is slow: a mistake in a command is reported sooner.
     from rich import progress as bars

@@ -113,13 +113,18 @@ def download(button: Locator, folder: Path) -> list[Path]:
     return [folder / name for name in sorted(names, key=lambda name: (".card.html" in name, ".card.json" in name))]
 
 
-def send(page: Page, file: Path, **roles: str) -> Locator:
+def send(page: Page, file: Path, *, button: str = "Rewrite the file", **roles: str) -> Locator:
     """Choose a file and the roles of its columns, and press the button. Returns the newest job on the page."""
-    before = page.locator(".job").count()
     page.locator("#file").set_input_files(file)
     for column, role in roles.items():
         page.get_by_label(column, exact=True).select_option(role)
-    page.get_by_role("button", name="Rewrite the file").click()
+    return press(page, button)
+
+
+def press(page: Page, button: str) -> Locator:
+    """Send the chosen file. Returns the newest job on the page."""
+    before = page.locator(".job").count()
+    page.get_by_role("button", name=button).click()
     expect(page.locator(".job")).to_have_count(before + 1)
     return page.locator(".job").first
 

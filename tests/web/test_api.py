@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from starlette.routing import Mount, Route
 
 from dpbart.cli import cli
+from dpbart.options.collecting import CollectionBudget, CollectionRequest
 from dpbart.options.declare import leaves
 from dpbart.options.rewriting import Dialect
 from dpbart.options.rewriting import Request as FileRequest
@@ -196,7 +197,15 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
     check("JobAnswer", client.wait_for(job["id"], "done"))
     check("JobsAnswer", client.get("/v1/jobs").json)
     check("ColumnsAnswer", client.upload("a.csv", b"text\nhello\n", {}, path="/v1/columns").json)
-    uploads = (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns"))
+    check("TopicsAnswer", client.get(f"/v1/jobs/{job['id']}/topics").json)
+    check("CollectionNoiseAnswer", client.get("/v1/collections/noise?epsilon=1&people=500").json)
+    collection = client.upload("a.csv", b"text\nhello\n", {"epsilon": 1}, path="/v1/collections").json
+    check("JobAnswer", client.wait_for(collection["id"], "asking"))
+    uploads = (
+        ("JobOptions", "/v1/jobs"),
+        ("CollectionOptions", "/v1/collections"),
+        ("ColumnsOptions", "/v1/columns"),
+    )
     for name, operation in (("RewriteBody", "/v1/rewrite"), *uploads):
         content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
         check(name, content["example"].get("options", content["example"]))
@@ -205,8 +214,13 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
 def test_openapi_has_every_declared_option(client: Client) -> None:
     document = client.get("/openapi.json").json
     schemas = document["components"]["schemas"]
-    job = (*leaves(Settings), *leaves(FileRequest))
-    for name, options in (("JobOptions", job), ("RewriteBody", leaves(Settings)), ("ColumnsOptions", leaves(Dialect))):
+    records = {
+        "JobOptions": (*leaves(Settings), *leaves(FileRequest)),
+        "CollectionOptions": (*leaves(CollectionBudget), *leaves(CollectionRequest)),
+        "RewriteBody": leaves(Settings),
+        "ColumnsOptions": leaves(Dialect),
+    }
+    for name, options in records.items():
         declared = {leaf.name: leaf for leaf in options if leaf.shown.http}
         assert set(declared) <= set(schemas[name]["properties"])
         for option, leaf in declared.items():
@@ -221,7 +235,12 @@ def test_openapi_has_every_declared_option(client: Client) -> None:
 
 def test_openapi_has_no_option_that_an_upload_refuses(client: Client) -> None:
     schemas = client.get("/openapi.json").json["components"]["schemas"]
-    for name, path in (("JobOptions", "/v1/jobs"), ("ColumnsOptions", "/v1/columns")):
+    uploads = {
+        "JobOptions": "/v1/jobs",
+        "CollectionOptions": "/v1/collections",
+        "ColumnsOptions": "/v1/columns",
+    }
+    for name, path in uploads.items():
         refused = client.upload("a.csv", b"text\nhello\n", {"epsilom": 1}, path=path).json["detail"]
         taken = refused.partition("the fields ")[2].partition(", and has 1 more")[0]
         assert set(taken.split(", ")) == set(schemas[name]["properties"])

@@ -1,20 +1,15 @@
-"""The routes: each reads its request, asks the service, and answers in JSON. Files come and go here too."""
+"""The routes: each reads its request, asks the service, and answers in JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import os
-import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,32 +19,30 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import Message, Receive, Scope, Send
 
 from dpbart.card.card import PAGE_TYPES
+from dpbart.collect.expect import Expected
 from dpbart.errors import DpbartError
-from dpbart.files import OWN, create, reason
+from dpbart.options.collecting import CollectionBudget
 from dpbart.options.declare import from_flat
 from dpbart.options.settings import Settings
 from dpbart.privacy.guarantee import exactly
 from dpbart.rewrite.chosen import refuse_idle_delta
 from dpbart.rewrite.figures import noise_json, shuffled_json
 from dpbart.version import __version__
-from dpbart.web import bodies, schema
+from dpbart.web import answers, bodies, schema
 from dpbart.web.figures import models_json, person_json
 from dpbart.web.guard import METRICS, Access, Guard, Problem
-from dpbart.web.job import FileJob, columns_json, job_json, shown_name
+from dpbart.web.job import COLLECTION, TEXTS, FileJob, columns_json, job_json, topics_json
 from dpbart.web.releases import Key, file_hmac, job_id
 from dpbart.web.service import Service
 from dpbart.web.telemetry import METRICS_TYPE, Watch
-
-logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote characters of a form
+from dpbart.web.transfers import Download, received, save, saved_as
 
 _PAGE = 100  # people in one answer of /v1/ledger
 _CARD_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 _REPLAYED = {"Idempotency-Replayed": "true"}
 _V1, _DOCUMENT = "/v1", "/openapi.json"
-_FORM = 'Send a form with the field "options" (JSON) and the field "file".'
 
 Told = TypeVar("Told")
 Act = Callable[["Routes", Request], Awaitable[Response]]
@@ -69,12 +62,13 @@ class Routes:
 
     def __init__(self, service: Service, access: Access) -> None:
         self._service, self._access, self._jobs = service, access, service.jobs
+        self._counting = asyncio.Lock()  # one output is counted at a time: each is read as a whole
 
-    @_Route("GET /healthz", "Whether the server is up, and its limits", schema.HealthAnswer)
+    @_Route("GET /healthz", "Whether the server is up, and its limits", answers.HealthAnswer)
     async def health(self, request: Request) -> Response:
         limits = self._service.limits
         told = {"token": self._access.token is not None, "ledger": self._service.ledger is not None}
-        shown = {name: getattr(limits, name) for name in schema.LimitsAnswer.model_fields}
+        shown = {name: getattr(limits, name) for name in answers.LimitsAnswer.model_fields}
         return JSONResponse({"status": "ok", "version": __version__, **told, "limits": shown})
 
     @_Route("GET /metrics", "Figures for Prometheus, without anything about a person", "text/plain")
@@ -83,11 +77,11 @@ class Routes:
         page = self._service.tally.page(waiting=self._service.batcher.waiting(), jobs=states)
         return Response(page, headers={"Content-Type": METRICS_TYPE})
 
-    @_Route("GET /v1/models", "The models that the server offers", schema.ModelsAnswer)
+    @_Route("GET /v1/models", "The models that the server offers", answers.ModelsAnswer)
     async def models(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(models_json, list(self._service.bundles.values())))
 
-    @_Route("GET /v1/noise", "What a budget means", schema.NoiseAnswer, bodies.NoiseQuery)
+    @_Route("GET /v1/noise", "What a budget means", answers.NoiseAnswer, bodies.NoiseQuery)
     async def noise(self, request: Request) -> Response:
         given = bodies.queried(bodies.NoiseQuery, request.query_params)
         chosen, counts = self._service.offered(from_flat(Settings, given)), from_flat(bodies.NoiseCounts, given)
@@ -105,7 +99,23 @@ class Routes:
         return JSONResponse(await run_in_threadpool(told))
 
     @_Route(
-        "GET /v1/examples", "Made-up public texts, rewritten at a budget", schema.ExamplesAnswer, bodies.ExamplesQuery
+        "GET /v1/collections/noise",
+        "What to expect of a collection",
+        answers.CollectionNoiseAnswer,
+        bodies.CollectionQuery,
+    )
+    async def collection_noise(self, request: Request) -> Response:
+        given = bodies.queried(bodies.CollectionQuery, request.query_params)
+        budget, counts = from_flat(CollectionBudget, given), from_flat(bodies.CollectionCounts, given)
+
+        def told() -> dict[str, Any]:
+            self._service.offered_book(budget)
+            return Expected.of(budget, people=counts.people, labels=counts.labels or 0).as_json()
+
+        return JSONResponse(await run_in_threadpool(told))
+
+    @_Route(
+        "GET /v1/examples", "Made-up public texts, rewritten at a budget", answers.ExamplesAnswer, bodies.ExamplesQuery
     )
     async def examples(self, request: Request) -> Response:
         settings = from_flat(Settings, bodies.queried(bodies.ExamplesQuery, request.query_params))
@@ -114,7 +124,7 @@ class Routes:
     @_Route(
         "GET /v1/ledger",
         f"People and what they have spent, {_PAGE} at a time",
-        schema.LedgerAnswer,
+        answers.LedgerAnswer,
         bodies.LedgerQuery,
         fails=(404, 503),
     )
@@ -125,7 +135,7 @@ class Routes:
     @_Route(
         "POST /v1/ledger/person",
         "All that the ledger holds about one person",
-        schema.PersonAnswer,
+        answers.PersonAnswer,
         bodies.PersonBody,
         fails=(404, 503),
     )
@@ -133,7 +143,7 @@ class Routes:
         return JSONResponse(await self._service.people.person(await request.body()))
 
     @_Route(
-        "POST /v1/rewrite", "Rewrite texts", schema.RewriteAnswer, bodies.RewriteBody, key=True, fails=(409, 429, 503)
+        "POST /v1/rewrite", "Rewrite texts", answers.RewriteAnswer, bodies.RewriteBody, key=True, fails=(409, 429, 503)
     )
     async def rewrite(self, request: Request) -> Response:
         body = await request.body()
@@ -144,7 +154,7 @@ class Routes:
         answer, again = await _unless_gone(request, self._service.rewrite(settings, asked, key))
         return Response(answer, media_type="application/json", headers=_REPLAYED if again else {})
 
-    @_Route("GET /v1/jobs", "All jobs", schema.JobsAnswer)
+    @_Route("GET /v1/jobs", "All jobs", answers.JobsAnswer)
     async def list_jobs(self, request: Request) -> Response:
         jobs, limits = self._service.jobs.all(), self._service.limits
         # In a thread: each job that is done has its card read.
@@ -153,22 +163,37 @@ class Routes:
     @_Route(
         "POST /v1/jobs",
         "Upload a file to rewrite",
-        schema.JobAnswer,
+        answers.JobAnswer,
         bodies.JobOptions,
         status=202,
         key=True,
         fails=(409,),
     )
     async def create_job(self, request: Request) -> Response:
-        async with _received(request) as (upload, name, given):
+        return await self._create(request, TEXTS)
+
+    @_Route(
+        "POST /v1/collections",
+        "Upload a file whose collection is released as a whole",
+        answers.JobAnswer,
+        bodies.CollectionOptions,
+        status=202,
+        key=True,
+        fails=(409,),
+    )
+    async def create_collection(self, request: Request) -> Response:
+        return await self._create(request, COLLECTION)
+
+    async def _create(self, request: Request, kind: str) -> Response:
+        async with received(request) as (upload, name, given):
             key = request.headers.get("idempotency-key")
             id, made = job_id(key), None if key is None else await asyncio.to_thread(file_hmac, key, upload.file)
-            job = self._jobs.known(id, name, given, made)
+            job = self._jobs.known(id, kind, name, given, made)
             headers = {"Location": f"/v1/jobs/{id}", **({} if job is None else _REPLAYED)}
             if job is None:
-                job = self._jobs.create(id, name, given, made)
+                job = self._jobs.create(id, kind, name, given, made)
                 try:
-                    await asyncio.to_thread(_save, upload, job.folder.source)
+                    await asyncio.to_thread(save, upload, job.folder.source)
                     self._jobs.start(job)
                 except BaseException:
                     job.folder.remove()
@@ -178,19 +203,19 @@ class Routes:
     @_Route(
         "POST /v1/columns",
         "The names of the columns of a file, which is not kept",
-        schema.ColumnsAnswer,
+        answers.ColumnsAnswer,
         bodies.ColumnsOptions,
     )
     async def columns(self, request: Request) -> Response:
         def told(upload: UploadFile, name: str, given: bodies.Fields) -> dict[str, Any]:
             with self._jobs.lent(name) as folder:
-                _save(upload, folder.source)
+                save(upload, folder.source)
                 return columns_json(folder, name, given, self._service.limits)
 
-        async with _received(request) as received:
-            return JSONResponse(await asyncio.to_thread(told, *received))
+        async with received(request) as sent:
+            return JSONResponse(await asyncio.to_thread(told, *sent))
 
-    @_Route("GET /v1/jobs/{id}", "A job", schema.JobAnswer)
+    @_Route("GET /v1/jobs/{id}", "A job", answers.JobAnswer)
     async def show_job(self, request: Request) -> Response:
         return self._job(self._jobs.find(request.path_params["id"]))
 
@@ -199,14 +224,14 @@ class Routes:
         await run_in_threadpool(self._jobs.delete, request.path_params["id"])
         return Response(status_code=204)
 
-    @_Route("POST /v1/jobs/{id}/cancel", "Stop a job after its current batch", schema.JobAnswer)
+    @_Route("POST /v1/jobs/{id}/cancel", "Stop a job after its current batch", answers.JobAnswer)
     async def cancel_job(self, request: Request) -> Response:
         return self._job(self._jobs.cancel(request.path_params["id"]))
 
     @_Route(
         "POST /v1/jobs/{id}/resume",
         "Continue a cancelled or failed job, or one that asks",
-        schema.JobAnswer,
+        answers.JobAnswer,
         status=202,
         fails=(409, 507),
     )
@@ -217,7 +242,7 @@ class Routes:
     async def result(self, request: Request) -> Response:
         job = self._jobs.result(request.path_params["id"])
         whole = request.method == "GET" and "range" not in request.headers
-        return _Download(job, (lambda: self._jobs.downloaded(job)) if whole else None)
+        return Download(job, (lambda: self._jobs.downloaded(job)) if whole else None)
 
     @_Route("GET /v1/jobs/{id}/card.{kind}", "The privacy card: json, html or txt", "application/json", fails=(409,))
     async def card(self, request: Request) -> Response:
@@ -226,30 +251,25 @@ class Routes:
             raise HTTPException(404)
         # The page for people opens in the browser, with its own styles and without any script; others are downloaded.
         headers = (
-            {"Content-Security-Policy": _CARD_POLICY} if kind == "html" else _saved_as(f"{job.result_name}.card.{kind}")
+            {"Content-Security-Policy": _CARD_POLICY} if kind == "html" else saved_as(f"{job.result_name}.card.{kind}")
         )
         return FileResponse(job.folder.card(kind), media_type=PAGE_TYPES[kind], headers=headers)
 
+    @_Route(
+        "GET /v1/jobs/{id}/topics",
+        "What the output says by topic of the book, and how much of it is noise",
+        answers.TopicsAnswer,
+        bodies.TopicsQuery,
+        fails=(409,),
+    )
+    async def topics(self, request: Request) -> Response:
+        given = bodies.queried(bodies.TopicsQuery, request.query_params)
+        job = self._jobs.result(request.path_params["id"])
+        async with self._counting:
+            return JSONResponse(await run_in_threadpool(topics_json, job, given))
+
     def _job(self, job: FileJob, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
         return JSONResponse(job_json(job, self._service.limits), status, headers)
-
-
-@asynccontextmanager
-async def _received(request: Request) -> AsyncIterator[tuple[UploadFile, str, bodies.Fields]]:
-    """The file of a form, its name and its options.
-
-    A part of the form that does not fit into memory is a file without a name, which nobody else can open.
-    """
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise Problem(415, "not-a-form", f"an upload needs multipart/form-data. {_FORM}")
-    try:
-        async with request.form(max_files=1, max_fields=1) as form:
-            upload, options = form.get("file"), form.get("options", "{}")
-            if not isinstance(upload, UploadFile) or not isinstance(options, str):
-                raise Problem(422, "bad-parameter", f"an upload needs a file. {_FORM}")
-            yield upload, shown_name(upload.filename or ""), bodies.read_object(options.encode())
-    except OSError as error:  # perhaps the disk is full
-        raise Problem(507, "not-saved", f"the server cannot save the file: {reason(error)}.") from None
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, Told]) -> Told:
@@ -269,36 +289,6 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, Told]) -> Tol
     finally:
         doing.cancel()
         leaving.cancel()
-
-
-def _save(upload: UploadFile, file: Path) -> None:
-    with os.fdopen(create(file, mode=OWN), "wb") as written:
-        shutil.copyfileobj(upload.file, written)
-        written.flush()
-        os.fsync(written.fileno())
-
-
-def _saved_as(name: str) -> dict[str, str]:
-    """A header that makes a browser save a file, whatever characters its name has (RFC 6266)."""
-    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
-
-
-class _Download(FileResponse):
-    """The output of a job. `sent` is called when the client has taken all of it."""
-
-    def __init__(self, job: FileJob, sent: Callable[[], None] | None) -> None:
-        super().__init__(job.folder.target, headers=_saved_as(job.result_name), media_type="application/octet-stream")
-        self._sent = sent
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def watched(message: Message) -> None:
-            last = message["type"] == "http.response.body" and not message.get("more_body", False)
-            # Asked before the last part: afterwards, a connection counts as closed in any case.
-            if last and self._sent is not None and not await Request(scope, receive).is_disconnected():
-                self._sent()
-            await send(message)
-
-        await super().__call__(scope, receive, watched)
 
 
 def make_app(service: Service, access: Access) -> Watch:

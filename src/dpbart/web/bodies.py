@@ -16,9 +16,11 @@ from starlette.datastructures import QueryParams
 
 from dpbart.errors import BadParameter
 from dpbart.ledger.ids import normal_id
+from dpbart.options.collecting import CollectionBudget, CollectionRequest
 from dpbart.options.declare import Flat, Record, Strings, flat_model, from_flat, leaves, option
 from dpbart.options.rewriting import Dialect, Request
 from dpbart.options.settings import Settings
+from dpbart.options.topics import TopicsQuestion
 from dpbart.privacy.guarantee import exactly
 from dpbart.tables.batch import holds
 from dpbart.web.guard import Limits, Problem
@@ -97,6 +99,13 @@ class NoiseCounts(Record):
     )
 
 
+class CollectionCounts(Record):
+    """Whose collection to tell about."""
+
+    people: int = option(help="How many people there are.", example=4000, ge=1)
+    labels: int | None = option(None, help="How many labels their rows have.", ge=2)
+
+
 class LedgerPage(Record):
     """Which people to show."""
 
@@ -111,14 +120,18 @@ class OnePerson(Record):
 
 RewriteBody = flat_model(Settings, SentTexts, name="RewriteBody")
 JobOptions = flat_model(Settings, Request, Expected, name="JobOptions")
+CollectionOptions = flat_model(CollectionBudget, CollectionRequest, name="CollectionOptions")
 ColumnsOptions = flat_model(Dialect, name="ColumnsOptions")
 NoiseQuery = flat_model(Settings, NoiseCounts, name="NoiseQuery")
+CollectionQuery = flat_model(CollectionBudget, CollectionCounts, name="CollectionQuery")
+TopicsQuery = flat_model(TopicsQuestion, name="TopicsQuery")
 ExamplesQuery = flat_model(Settings, name="ExamplesQuery")
 LedgerQuery = flat_model(LedgerPage, name="LedgerQuery")
 PersonBody = flat_model(OnePerson, name="PersonBody")
 BODY_EXAMPLES: Mapping[type[Flat], Fields] = {
     RewriteBody: {"texts": ["I saw my doctor in Leeds."], "epsilon": 10, "people": ["anna"]},
     JobOptions: {"epsilon": 10, "text_column": "review"},
+    CollectionOptions: {"epsilon": 1, "text_column": "review", "person_column": "author"},
     ColumnsOptions: {"encoding": "cp1252"},
     PersonBody: {"person": "anna"},
 }

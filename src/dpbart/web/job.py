@@ -1,4 +1,4 @@
-"""One file job: its folder, where it stands, how it runs, and what a client hears about it."""
+"""One file job: its folder, where it stands, and what a client hears about it."""
 
 from __future__ import annotations
 
@@ -7,52 +7,36 @@ import re
 import shutil
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from dpbart.card.card import read_card
+from dpbart.collect.topics import read_topics
 from dpbart.errors import BadTable, DpbartError, one_line
 from dpbart.files import OWN, write_whole
 from dpbart.options.declare import from_flat
 from dpbart.options.rewriting import Dialect, Request
-from dpbart.options.settings import Settings
-from dpbart.privacy.guarantee import exactly
-from dpbart.rewrite import shuffle
-from dpbart.rewrite.chosen import ChosenModel
+from dpbart.options.topics import TopicsQuestion
 from dpbart.rewrite.durable.folder import folder_of
 from dpbart.rewrite.durable.unfinished import Stopped
-from dpbart.rewrite.engines.engine import Answers, Some, ended
 from dpbart.rewrite.figures import guarantee_json
-from dpbart.rewrite.job import plan
-from dpbart.rewrite.notices import notices
 from dpbart.rewrite.plan import Outline
-from dpbart.rewrite.rewriter import Rewriting
 from dpbart.tables.formats.registry import format_of
 from dpbart.tables.table import columns_of
-from dpbart.web.bodies import ColumnsOptions, Expected, Fields, JobOptions
-from dpbart.web.figures import worst_json
+from dpbart.web.bodies import ColumnsOptions, Fields
 from dpbart.web.guard import Limits, Problem
-from dpbart.web.queue import Batcher
-from dpbart.web.releases import ENGINE
 
 WAITING, RUNNING, ASKING = "waiting", "running", "asking"
 CANCELLED, FAILED, DONE = "cancelled", "failed", "done"
+TEXTS, COLLECTION = "texts", "collection"  # kinds of jobs
 _ENDING = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")
 _NO_ENDING = ".none"  # a name without an ending would be that of a folder
 _LONGEST_NAME = 200  # characters
 _MOST = 1_000  # columns in one answer
 _LONGEST = 100_000  # characters of all their names
-_IN_FLIGHT = 2  # batches: one being rewritten, one waiting
-
-
-class Asking(Exception):
-    """A job waits for somebody to say that it may go on."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +55,8 @@ class JobRecord:
     problem: Mapping[str, Any] | None = None  # why it failed
     file_hmac: str | None = None  # of the uploaded file under its Idempotency-Key; None without a key
     worst: Mapping[str, Any] | None = None  # the weakest promise that anybody gets, once it is known
-    accepted: bool = False  # whether somebody has answered that it may be weaker than expected
+    accepted: bool = False  # whether somebody has answered that it may go on
+    kind: str = TEXTS  # what is released: each text, or the collection as a whole
 
 
 @dataclass(frozen=True)
@@ -162,15 +147,6 @@ class Place:
     sign_key: Path | None = None  # an ed25519 private key that signs each card; None if cards are not signed
 
 
-def request_of(folder: JobFolder, options: Fields, place: Place) -> tuple[Request, Settings]:
-    """What a job has to do. Contradictory options are refused here, before the file is read."""
-    given = JobOptions(**options).given()
-    own = {"source": folder.source, "target": folder.target, "resume": True}
-    request = from_flat(Request, {**given, **own, "ledger": place.ledger, "sign_key": place.sign_key})
-    Outline.of(request)  # refuses what contradicts the formats
-    return request, from_flat(Settings, given)
-
-
 def columns_json(folder: JobFolder, name: str, options: Fields, limits: Limits) -> dict[str, Any]:
     """The columns of a file, and how it is read if users may expect something else."""
     dialect = from_flat(Dialect, ColumnsOptions(**options).given())
@@ -240,59 +216,20 @@ class FileJob:
         return last if downloaded is None else min(last, downloaded + limits.downloaded_seconds)
 
     def check_going(self) -> None:
+        """Raises Stopped if it was cancelled."""
         if self.stop.is_set():
             raise Stopped("cancelled")
 
-    def rewrite(
-        self, batcher: Batcher, place: Place, offered: Callable[[Settings], ChosenModel], limits: Limits
-    ) -> None:
-        """Rewrite the whole file, or what is left of it.
 
-        Raises:
-            Stopped: It was cancelled.
-            Asking: Somebody in the file would get a weaker promise than expected. Nothing is spent yet.
-        """
-        request, settings = request_of(self.folder, self.record.options, place)
-        bounds = limits.bounds(self.check_going)
-        chosen = offered(shuffle.with_local_epsilon(request, offered(settings).settings, bounds))
-        planned = plan(request, chosen.described, bounds=bounds)
-        lines = [self.folder.in_words(line, self.record.name) for line in notices(planned)]
-        told = {"rows": planned.rows, "notices": lines, "worst": worst_json(planned.account)}
-        if self._is_asking(planned.account.composed.epsilon):
-            planned.account.close()
-            self.change(ASKING, ended=time.time(), **told)
-            raise Asking
-        self.change(RUNNING, **told)
-        planned.run(Queued(batcher, chosen, self))
-
-    def _is_asking(self, epsilon: Decimal) -> bool:
-        expected = from_flat(Expected, JobOptions(**self.record.options).given()).expected_epsilon
-        return expected is not None and epsilon > exactly(expected) and not self.record.accepted
-
-
-@dataclass(frozen=True)
-class Queued:
-    """The engine of file jobs: their batches wait in the same queue as the texts of requests."""
-
-    batcher: Batcher
-    chosen: ChosenModel
-    job: FileJob
-    name: str = ENGINE
-
-    def map(self, batches: Iterable[Some]) -> Answers[Some]:
-        waiting: deque[tuple[Some, Future[Rewriting]]] = deque()
-        try:
-            for batch in ended(batches):
-                self.job.check_going()
-                if batch is not None:
-                    waiting.append((batch, self.batcher.submit_uncharged(self.chosen, batch.texts())))
-                while waiting and (batch is None or len(waiting) >= _IN_FLIGHT):
-                    first, answer = waiting.popleft()
-                    yield first, answer.result()
-                    self.job.done = waiting[0][0].first - 1 if waiting else self.job.record.rows or 0
-        finally:
-            for _, answer in waiting:  # if the job has stopped, nobody wants them
-                answer.cancel()
+def topics_json(job: FileJob, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the output of a job says, by topic or area of the book."""
+    model, card = job.record.options.get("model"), job.folder.card("json")
+    question = TopicsQuestion(job.folder.target, card, model=model, **asked)
+    try:
+        found = read_topics(question.private, card=card, by=question.by, areas=question.areas, model=question.model)
+    except DpbartError as error:
+        raise job.problem(error) from None
+    return found.as_dict()
 
 
 def job_json(job: FileJob, limits: Limits) -> dict[str, Any]:
@@ -302,6 +239,7 @@ def job_json(job: FileJob, limits: Limits) -> dict[str, Any]:
     return {
         "id": record.id,
         "name": record.name,
+        "kind": record.kind,
         "status": record.status,
         "rows": record.rows,
         "done": record.rows if is_done else job.done,

@@ -14,14 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from dpbart.errors import BadTable, DpbartError, one_line
-from dpbart.options.settings import Settings
 from dpbart.progress import hidden_progress
-from dpbart.rewrite.chosen import ChosenModel
 from dpbart.rewrite.durable.unfinished import Stopped
-from dpbart.rewrite.shuffle import check_budget
+from dpbart.web.bodies import Fields
 from dpbart.web.guard import Limits, Problem, busy, logger
 from dpbart.web.job import (
     ASKING,
@@ -30,15 +27,14 @@ from dpbart.web.job import (
     FAILED,
     RUNNING,
     WAITING,
-    Asking,
     FileJob,
     JobFolder,
     JobRecord,
     Place,
-    request_of,
 )
-from dpbart.web.queue import STOP_SECONDS, Batcher
+from dpbart.web.queue import STOP_SECONDS
 from dpbart.web.releases import reused
+from dpbart.web.work import Asking, Work
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -48,20 +44,19 @@ class Jobs:
 
     def __init__(
         self,
-        batcher: Batcher,
+        kinds: Mapping[str, Work],
         *,
         place: Place,
         limits: Limits,
-        offered: Callable[[Settings], ChosenModel],
         sweep: Callable[[], None],
     ) -> None:
         """Take up the jobs that a former server has left.
 
-        `offered` refuses a model that the server does not offer; `sweep` deletes whatever else is too old.
+        `kinds` do the work; `sweep` deletes whatever else is too old.
         """
-        self._folder, self._batcher, self._place, self._limits = place.state / "jobs", batcher, place, limits
+        self._folder, self._kinds, self._limits = place.state / "jobs", kinds, limits
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._offered, self._sweep_others = offered, sweep
+        self._sweep_others = sweep
         self._changed = threading.Condition()
         self._jobs: dict[str, FileJob] = {}
         self._queue: deque[FileJob] = deque()
@@ -101,18 +96,18 @@ class Jobs:
             if job.record.status in (WAITING, RUNNING):
                 self._queue.append(job)
 
-    def known(self, id: str, name: str, options: Mapping[str, Any], file_hmac: str | None) -> FileJob | None:
-        """The job of an earlier request with this Idempotency-Key. Raises Problem if it had another name, file or
-        options."""
+    def known(self, id: str, kind: str, name: str, options: Fields, file_hmac: str | None) -> FileJob | None:
+        """The job of an earlier request with this Idempotency-Key. Raises Problem if it had another kind, name, file
+        or options."""
         job = self._jobs.get(id)
         if job is None:
             return None
         same_file = hmac.compare_digest(job.record.file_hmac or "", file_hmac or "")
-        if not same_file or (job.record.name, job.record.options) != (name, options):
+        if not same_file or (job.record.kind, job.record.name, job.record.options) != (kind, name, options):
             raise reused()
         return job
 
-    def create(self, id: str, name: str, options: Mapping[str, Any], file_hmac: str | None) -> FileJob:
+    def create(self, id: str, kind: str, name: str, options: Fields, file_hmac: str | None) -> FileJob:
         """A folder for a new job; `start` it when its input is there. Raises Problem 429 if there are too many."""
         with self._changed:
             if len(self._queue) >= self._limits.jobs or len(self._jobs) >= self._limits.kept_jobs:
@@ -122,12 +117,11 @@ class Jobs:
         except FileExistsError:
             raise Problem(409, "job-arriving", "another request with this Idempotency-Key is being answered.") from None
         try:
-            request, settings = request_of(folder, options, self._place)
-            check_budget(request, self._offered(settings).settings)
+            self._kinds[kind].check(folder, options)
         except BaseException:
             folder.remove()
             raise
-        return FileJob(folder, JobRecord(id, name, options, WAITING, time.time(), file_hmac=file_hmac))
+        return FileJob(folder, JobRecord(id, name, options, WAITING, time.time(), file_hmac=file_hmac, kind=kind))
 
     def start(self, job: FileJob, *, accepted: bool = False) -> None:
         """Put a job into the queue. Raises Problem 507 if it cannot be saved, perhaps because the disk is full."""
@@ -164,7 +158,7 @@ class Jobs:
         return job
 
     def resume(self, name: str) -> FileJob:
-        """Continue a job that was cancelled, has failed or asks: then, it may be weaker than expected."""
+        """Continue a job that was cancelled, has failed or asks: then, what it asked about is accepted."""
         with self._changed:
             job = self.find(name)
             if job.record.status not in (ASKING, CANCELLED, FAILED):
@@ -226,7 +220,7 @@ class Jobs:
     def _run_job(self, job: FileJob) -> None:
         try:
             if not job.folder.finished:
-                job.rewrite(self._batcher, self._place, self._offered, self._limits)
+                self._kinds[job.record.kind].run(job)
             job.folder.source.unlink(missing_ok=True)  # the originals
             job.change(DONE, ended=time.time())
         except Asking:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dpbart.card.card import read_private_key
+from dpbart.collect.describe import ChosenBook
 from dpbart.errors import BadParameter, BadTable, BudgetExceeded, NotPrepared
 from dpbart.files import OWN, reason
 from dpbart.ledger.ledger import Ledger
 from dpbart.models.bundle import Bundle, bundled_names
+from dpbart.options.collecting import CollectionBudget
 from dpbart.options.settings import Settings
 from dpbart.privacy.composition import Release
 from dpbart.privacy.guarantee import exactly
@@ -29,11 +31,12 @@ from dpbart.rewrite.rewriter import Rewriter
 from dpbart.web.bodies import SentTexts
 from dpbart.web.figures import EXAMPLES, Spenders
 from dpbart.web.guard import Limits, Problem
-from dpbart.web.job import Place
+from dpbart.web.job import COLLECTION, TEXTS, Place
 from dpbart.web.jobs import Jobs
 from dpbart.web.queue import Batcher, Load
 from dpbart.web.releases import AnswerStore, Charge, Key, Recorder, Rewritten, check_same, forget_unrecorded
 from dpbart.web.telemetry import Tally
+from dpbart.web.work import EachText, Whole, Work
 
 _KNOWN_SETTINGS = 256  # whose models are hashed and channels made
 _KNOWN_EXAMPLES = 256
@@ -69,7 +72,11 @@ class Service:
         self._chosen = lru_cache(_KNOWN_SETTINGS)(ChosenModel)
         self._examples: OrderedDict[Settings, dict[str, Any]] = OrderedDict()
         self._in_flight: dict[str, _InFlight] = {}
-        self.jobs = Jobs(self.batcher, place=place, limits=limits, offered=self.offered, sweep=self.answers.sweep)
+        kinds: dict[str, Work] = {
+            TEXTS: EachText(self.batcher, place, limits, self.offered),
+            COLLECTION: Whole(place, limits, self.offered_book),
+        }
+        self.jobs = Jobs(kinds, place=place, limits=limits, sweep=self.answers.sweep)
 
     def drain(self) -> None:
         """Begin to stop: no further batch of a job, so that the requests that are still answered have all the time."""
@@ -82,9 +89,17 @@ class Service:
 
     def offered(self, settings: Settings) -> ChosenModel:
         """The model of these settings, with what is already known about it. Raises NotPrepared if it is not ours."""
-        if settings.model not in self.bundles:
-            raise NotPrepared(f"no model named '{settings.model}'. Models of this server: {', '.join(self.bundles)}.")
+        self._check_model(settings.model)
         return self._chosen(settings)
+
+    def offered_book(self, budget: CollectionBudget) -> ChosenBook:
+        """The same for a collection. Raises BadParameter if the model has no book, or no such area or topic."""
+        self._check_model(budget.model)
+        return ChosenBook.of(budget)
+
+    def _check_model(self, name: str) -> None:
+        if name not in self.bundles:
+            raise NotPrepared(f"no model named '{name}'. Models of this server: {', '.join(self.bundles)}.")
 
     async def rewrite(self, settings: Settings, asked: SentTexts, key: Key | None) -> tuple[str, bool]:
         """The answer to a request, and whether it was stored before. If this raises, nothing is charged.

@@ -7,6 +7,7 @@ import { attempt, byId } from "./dom.js";
 import { startExamples } from "./examples.js";
 import { startGuide } from "./guide.js";
 import { keepFor, look, startJobs } from "./jobs.js";
+import { startKind } from "./kind.js";
 import { startOptions } from "./options.js";
 import { startPeople } from "./people.js";
 import { startTabs } from "./tabs.js";
@@ -28,6 +29,7 @@ function start() {
 
 startTabs();
 startTexts();
+startKind();
 startColumns();
 startJobs();
 startPeople();

@@ -2,6 +2,7 @@
 
 import { act } from "./api.js";
 import { attempt, byId, element, Mistake } from "./dom.js";
+import { isCollection, labelValues, whenKindChanges } from "./kind.js";
 import { furtherOptions, whenOptionsChange } from "./options.js";
 
 const LEFT_OUT = "left out", RELEASED = "released as it is";
@@ -9,6 +10,7 @@ const PERSON = "person: whose text it is";
 const ROLES = {
   out: LEFT_OUT, text: "text: rewritten", "person-out": `${PERSON}, ${LEFT_OUT}`, person: `${PERSON}, ${RELEASED}`, label: "label", other: RELEASED,
 };
+const READ = "text: read and counted"; // in a collection
 // The last word of a name says what a column holds: "patient note", and not "note id".
 const SOUNDS_LIKE_TEXT = ["text", "texts", "note", "notes", "feedback", "comment", "comments", "review", "reviews", "message", "messages", "narrative",
   "complaint", "complaints", "description", "remark", "remarks", "opinion", "body", "content", "letter", "report", "transcript", "utterance", "sentence"];
@@ -16,6 +18,7 @@ const PLAIN = /\.txt(\.(gz|bz2|zst))?$/i; // has texts and no columns
 
 let asked = null; // the file whose columns are shown, or will be
 let isKnown = false; // whether they are shown
+let isDocument = false; // whether it may be one text
 let isCounted = false; // whether the server has a ledger
 
 export const countPeople = (ledger) => { isCounted = ledger; };
@@ -55,17 +58,21 @@ function offer(role, instead, isOffered) {
 // Show the fields that belong to what is chosen.
 function update() {
   const { shuffle: isShuffled = false, join_documents: isJoined = false } = furtherOptions();
-  offer("other", "out", !isShuffled && !isJoined);
-  offer("person", "person-out", !isShuffled);
-  byId("join-columns-field").hidden = having("text").length < 2;
+  const isWhole = isCollection(), isRandomized = !isWhole && byId("label-policy").value === "randomize";
+  offer("other", "out", !isShuffled && !isJoined && !isWhole);
+  offer("person", "person-out", !isShuffled && !isWhole);
+  for (const each of lines()) each.querySelector("option[value=text]").textContent = isWhole ? READ : ROLES.text;
+  byId("join-columns-field").hidden = having("text").length < 2 || isWhole;
+  byId("document-field").hidden = !isDocument || isWhole;
   byId("label-fields").hidden = having("label").length === 0;
-  for (const field of document.querySelectorAll("[data-randomized]")) field.hidden = byId("label-policy").value !== "randomize";
+  byId("label-epsilon-field").hidden = !isRandomized;
+  byId("label-set-field").hidden = !isRandomized && !isWhole;
 }
 
 function show(file, { columns, reading }) {
   const isPlain = PLAIN.test(file.name);
   byId("columns").hidden = isPlain;
-  byId("document-field").hidden = !isPlain || reading === null;
+  isDocument = isPlain && reading !== null;
   byId("roles").replaceChildren(...(isPlain ? [] : columns.map(line)));
   update();
 }
@@ -79,7 +86,7 @@ function dialect() {
 // Ask for the columns of a file, and show them. Without a file, show none.
 export async function chooseFile(file) {
   asked = file;
-  isKnown = false;
+  isKnown = isDocument = false;
   byId("columns").hidden = byId("document-field").hidden = true;
   byId("join-columns").checked = byId("document").checked = false;
   if (file === null) return;
@@ -107,10 +114,13 @@ const thePerson = () => only([...having("person"), ...having("person-out")], "pe
 function labelOptions() {
   const column = only(having("label"), "label");
   if (column === null) return {};
-  const policy = byId("label-policy").value;
+  const policy = byId("label-policy").value, set = labelValues();
+  if (isCollection()) {
+    if (set.length < 2) throw wrong("A label column needs all labels that there can be, at least two. Type them next to the columns.");
+    return { label_column: column, label_values: set };
+  }
   if (policy !== "randomize") return { label_column: column, labels: policy };
   const epsilon = Number(byId("label-epsilon").value);
-  const set = byId("label-set").value.split(",").map((each) => each.trim()).filter((each) => each !== "");
   if (!(epsilon > 0)) throw wrong("Randomised labels need an epsilon greater than 0. Type one next to the columns.");
   if (set.length < 2) throw wrong("Randomised labels need all labels that there can be, at least two. Type them next to the columns.");
   return { label_column: column, labels: `randomize:${epsilon}`, label_set: set };
@@ -118,8 +128,14 @@ function labelOptions() {
 
 function plainOptions() {
   if (isCounted) throw wrong("This server counts what people spend, and plain text does not say whose it is. Use a table with a column of ids.");
-  return byId("document").checked ? { document: true } : {};
+  return byId("document").checked && !isCollection() ? { document: true } : {};
 }
+
+// What comes out besides, if each text is rewritten.
+const released = (texts) => ({
+  ...(texts.length > 1 && byId("join-columns").checked ? { join_columns: true } : {}),
+  keep_columns: [...having("person"), ...having("other")],
+});
 
 // What is chosen, as options of a job.
 export async function columnOptions(file) {
@@ -128,19 +144,19 @@ export async function columnOptions(file) {
   if (PLAIN.test(file.name)) return plainOptions();
   if (!wasKnown) throw wrong("The columns of the file are shown now. Look at them, and press the button again.");
   const texts = having("text"), person = thePerson(), label = labelOptions();
-  if (texts.length === 0) throw wrong("No column is rewritten yet. Choose the one that has the texts.");
+  if (texts.length === 0) throw wrong(`No column is ${isCollection() ? "read" : "rewritten"} yet. Choose the one that has the texts.`);
   if (isCounted && person === null) throw wrong("This server counts what people spend. Choose the column that says whose text it is.");
   return {
     text_column: texts.length === 1 ? texts[0] : texts,
-    ...(texts.length > 1 && byId("join-columns").checked ? { join_columns: true } : {}),
     ...(person === null ? {} : { person_column: person }),
     ...label,
-    keep_columns: [...having("person"), ...having("other")],
+    ...(isCollection() ? {} : released(texts)),
   };
 }
 
 export function startColumns() {
   byId("label-policy").onchange = update;
+  whenKindChanges(update);
   whenOptionsChange("shuffle", update);
   whenOptionsChange("join_documents", update);
   for (const name of ["encoding", "sheet"]) whenOptionsChange(name, () => attempt(() => chooseFile(asked)));

@@ -5,13 +5,17 @@ import { settings } from "./budget.js";
 import { hideCard, showCard } from "./card.js";
 import { chooseFile, columnOptions } from "./columns.js";
 import { attempt, button, byId, element, save } from "./dom.js";
+import { collectionBudget, isCollection } from "./kind.js";
 import { furtherOptions } from "./options.js";
 import { NOT_PRIVATE, promise } from "./promise.js";
+import { showTopics } from "./topics.js";
 import { lasting, moment, rate, timeLeft } from "./words.js";
 
 const PAUSE = 500; // milliseconds between two looks at running jobs
 const LONG_PAUSE = 2000; // and if the server does not answer
-const SAID = { waiting: "waiting for its turn", running: "rewriting", asking: "waiting for your answer", cancelled: "cancelled", failed: "failed", done: "done" };
+const SAID = { waiting: "waiting for its turn", asking: "waiting for your answer", cancelled: "cancelled", failed: "failed", done: "done" };
+
+const RUNNING = { texts: "rewriting", collection: "reading" };
 
 const shown = new Map(); // id of a job: its place on the page, and what it shows
 let following = false;
@@ -25,7 +29,7 @@ const isOpen = (job) => job.status === "waiting" || job.status === "running";
 function words(job, seen) {
   if (seen.stopping && isOpen(job)) return "stops after this batch";
   const rows = job.rows === null ? "" : `: ${job.done.toLocaleString("en")} of ${job.rows.toLocaleString("en")} rows`;
-  return `${SAID[job.status]}${rows}${job.status === "running" ? pace(job, seen) : ""}`;
+  return `${SAID[job.status] ?? RUNNING[job.kind]}${rows}${job.status === "running" ? pace(job, seen) : ""}`;
 }
 
 // How fast it goes since the page first saw it move, and how long it will take. Both change with each batch.
@@ -72,30 +76,33 @@ async function download(job) {
   await look(); // the output is kept for a shorter time now
 }
 
-function buttons(job) {
+function buttons(job, told) {
   const offered = {
     waiting: [button("Cancel", () => change(job, "cancel"))],
     running: [button("Cancel", () => change(job, "cancel"))],
-    asking: [button("Rewrite it all the same", () => change(job, "resume")), button("Delete", () => remove(job))],
+    asking: [button(`${job.kind === "texts" ? "Rewrite" : "Release"} it all the same`, () => change(job, "resume")), button("Delete", () => remove(job))],
     cancelled: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     failed: [button("Resume", () => change(job, "resume")), button("Delete", () => remove(job))],
     done: [button("Download with its card", () => attempt(() => download(job)), { class: "main" }),
-      button("Show the card", () => attempt(() => card(job))), button("Delete", () => remove(job))],
+      button("Show the card", () => attempt(() => card(job))), button("Show topics", () => attempt(() => showTopics(job, told))),
+      button("Delete", () => remove(job))],
   };
   return element("div", { class: "buttons" }, ...offered[job.status]);
 }
 
 // What the output promises.
-function promised({ guarantee, shuffled }) {
+function promised({ kind, guarantee, shuffled }) {
   if (guarantee === null) return null;
   if (!guarantee.private) return element("p", { class: "not-private" }, NOT_PRIVATE);
+  if (kind === "collection") return element("p", {}, `Each person has ${guarantee.words} with all their texts. No row belongs to anybody.`);
   const together = shuffled === null ? "" : ` The shuffled output as a whole has ${shuffled.words} for those who see nothing else.`;
   return element("p", {}, `Each text has ${guarantee.words}.${together}`);
 }
 
-// A job that promises somebody less than the page showed does nothing before its owner has answered.
-function question({ status, worst }) {
+// A job that promises somebody less than the page showed, or has too few people, does nothing before its owner has answered.
+function question({ kind, status, worst, notices }) {
   if (status !== "asking") return null;
+  if (kind === "collection") return element("p", { class: "problem", role: "alert" }, `${notices[0]} Nothing is counted or spent yet.`);
   const { guarantee, texts, words } = worst;
   const remedy = texts === 1 ? "" : " Joined into one text, they would have one epsilon. For that, delete this job, tick the option that joins them, and send the file again.";
   return element("p", { class: "problem", role: "alert" }, `This file promises less than the page showed: ${guarantee.words} for ${words}. That promise is ${
@@ -115,7 +122,7 @@ function kept(job) {
 const keyOf = (job) => `${job.status} ${job.notices.length} ${job.expires}`;
 
 // What stays as long as the status stays, so that the focus stays where it is.
-function frame(job) {
+function frame(job, told) {
   const standing = element("p", { role: isOpen(job) ? null : "status" }); // numbers that change all the time are not read out
   const bar = element("progress", { "aria-label": `Progress of ${job.name}` });
   const place = element("article", { class: "job", "data-job": job.id },
@@ -123,14 +130,14 @@ function frame(job) {
     question(job), promised(job), standing, isOpen(job) ? bar : null,
     ...job.notices.map((notice) => element("p", { class: "quiet" }, notice)),
     job.problem === null ? null : element("p", { class: "problem" }, job.problem.detail),
-    kept(job), buttons(job));
-  return { place, standing, bar, key: keyOf(job), stopping: false };
+    kept(job), buttons(job, told), told);
+  return { place, standing, bar, told, key: keyOf(job), stopping: false };
 }
 
 function draw(job) {
   let seen = shown.get(job.id);
   if (seen === undefined || seen.key !== keyOf(job)) {
-    const fresh = { ...frame(job), stopping: (seen?.stopping ?? false) && isOpen(job) };
+    const fresh = { ...frame(job, seen?.told ?? element("div")), stopping: (seen?.stopping ?? false) && isOpen(job) };
     const hadFocus = seen?.place.contains(document.activeElement);
     if (seen === undefined) byId("jobs").prepend(fresh.place);
     else seen.place.replaceWith(fresh.place);
@@ -186,14 +193,15 @@ async function follow() {
 async function send() {
   const [file] = byId("file").files;
   if (file === undefined) throw new Error("There is no file yet. Choose one first.");
-  const { epsilon } = settings();
-  const options = JSON.stringify({ ...settings(), ...(await columnOptions(file)), ...furtherOptions(), expected_epsilon: epsilon });
+  const budget = isCollection() ? collectionBudget() : { ...settings(), expected_epsilon: settings().epsilon };
+  const path = isCollection() ? "/v1/collections" : "/v1/jobs";
+  const options = JSON.stringify({ ...budget, ...(await columnOptions(file)), ...furtherOptions() });
   const form = new FormData();
   form.append("options", options);
   form.append("file", file);
   hideCard();
   const what = JSON.stringify([file.name, file.size, file.lastModified, options]);
-  await askOnce("/v1/jobs", what, (key) => act("POST", "/v1/jobs", form, key));
+  await askOnce(path, what, (key) => act("POST", path, form, key));
   byId("file").value = "";
   chooseFile(null);
   await look();
