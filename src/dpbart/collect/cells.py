@@ -130,7 +130,7 @@ def shares(counts: npt.NDArray[np.float64], people: float) -> npt.NDArray[np.flo
     """The nearest counts that are not negative and add up to `people`, of the same shape.
 
     The Euclidean projection onto the simplex: one number is taken off every count, and what falls below 0 is 0. The
-    estimate of least squares, and post-processing. In the trials of docs/curator.md nothing with more parts was clearly better.
+    estimate of least squares, and post-processing. Nothing with more parts was clearly better (docs/curator.md).
 
     >>> shares(np.array([[5.0, -2.0], [3.0, 1.0]]), people=6).tolist()
     [[4.0, 0.0], [2.0, 0.0]]
