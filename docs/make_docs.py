@@ -381,6 +381,55 @@ def _of_kinds(people: str, cells: Cells, key: str, form: str) -> list[list[str]]
     ]
 
 
+# --- what a classifier learns from single texts, and what survives of documents: code.md ---
+
+TAUGHT = "taught.json"
+
+
+@dataclass(frozen=True)
+class Taught:
+    """One row of the table: a data set, how many of its texts are rewritten, and at which budgets."""
+
+    name: str
+    file: str
+    train: int
+    epsilons: tuple[float, ...]
+    areas: tuple[str, ...] = ()
+    vectors: bool = False  # also try a classifier on sentence vectors
+
+
+TAUGHT_SETS = (
+    Taught("Snips", "snips", 2_000, (1, 2, 3, 4, 6, 8, 10, 20, 50)),
+    Taught("Snips, `--areas assistants`", "snips", 2_000, (1, 2, 3, 4, 6, 8, 10, 20), ("assistants",)),
+    Taught("ATIS", "atis", 2_000, (4, 10, 20, 50)),
+    Taught("ATIS, `--areas assistants`", "atis", 2_000, (4, 10, 20), ("assistants",)),
+    Taught("IMDb", "imdb", 1_000, (4, 10, 20, 50), vectors=True),
+    Taught("Amazon", "amazon_hatn30k", 1_000, (4, 10, 20, 50), vectors=True),
+)
+
+
+def single_taught_table() -> str:
+    """Macro F1 with its spread over draws, a row for each data set."""
+    cells, rows = read_cells(TAUGHT), []
+    budgets = sorted({epsilon for kind in TAUGHT_SETS for epsilon in kind.epsilons})
+    for kind in TAUGHT_SETS:
+        found = [cells.get(f"{kind.name} {epsilon:g}") for epsilon in budgets]
+        shown = ["" if cell is None else f"{cell['mean']:.2f} ± {cell['deviation']:.2f}" for cell in found]
+        rows.append([kind.name, *shown, f"{cells[f'{kind.name} originals']['mean']:.2f}"])
+    return rows_of(["epsilon", *(f"{epsilon:g}" for epsilon in budgets), "originals"], rows)
+
+
+def documents_table() -> str:
+    """The similarity of whole documents, and of a document to the rewritings of others."""
+    cells = read_cells(TAUGHT)
+    found = {name.split()[1]: cell for name, cell in cells.items() if name.startswith("documents ")}
+    rows = [
+        [name, *(f"{cell[key]:.2f}" for cell in found.values())]
+        for name, key in (("similarity to the original", "mean"), ("to other originals (control)", "unrelated"))
+    ]
+    return rows_of(["epsilon", *found], rows)
+
+
 # --- the parts of all pages ---
 
 
@@ -408,6 +457,8 @@ PARTS = (
     Part("docs/api.md", "api", api),
     Part("docs/code.md", "what is kept", code_table),
     Part("docs/code.md", "samples", code_samples),
+    Part("docs/code.md", "taught", single_taught_table),
+    Part("docs/code.md", "documents", documents_table),
     Part("docs/commands.md", "commands", commands),
     Part("docs/curator.md", "taught", taught_table),
     Part("docs/curator.md", "bounds", bounds_table),

@@ -221,7 +221,7 @@ def test_the_example_with_frames_runs(tmp_path: Path) -> None:
 
 
 def test_nothing_says_that_nobody_can_tell_which_texts_were_kept() -> None:
-    """Whoever knows the subject of a file often can: benchmarks/which_kept.py measures it."""
+    """Whoever knows the subject of a file often can: `dpbart attack` measures it."""
     pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "src").rglob("*.py")]
     pages += (REPOSITORY / "src/dpbart/web/static").iterdir()
     assert [page.name for page in pages if "nobody can tell" in page.read_text(errors="ignore").lower()] == []

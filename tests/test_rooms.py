@@ -30,10 +30,17 @@ MAY_IMPORT = {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
     },
     "collect": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect"},
-    "web": {"options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect", "web"},
+    "evidence": {
+        *("options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "evaluate", "collect"),
+        "evidence",
+    },
+    "web": {
+        *("options", "privacy", "ledger", "card", "channels", "models", "tables", "rewrite", "collect", "evidence"),
+        "web",
+    },
     "cli": {
         *("options", "privacy", "ledger", "card", "channels", "models", "tables", "prepare", "rewrite", "evaluate"),
-        *("collect", "web", "cli"),
+        *("collect", "evidence", "web", "cli"),
     },
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -75,3 +76,49 @@ def test_where_shuffling_does_not_help_the_page_says_so(visit: Open, address: st
     expect(page.locator("#guide-person")).to_contain_text("so there is none for a person")
     page.locator("#model").select_option("mini")
     expect(page.locator("#guide-shuffled")).to_contain_text("Shuffling needs a mechanism whose delta is 0")
+
+
+def test_public_texts_get_an_advice_that_can_be_saved(visit: Open, address: str, tmp_path: Path) -> None:
+    watched = visit(address)
+    watched.expected.add(422)
+    page = watched.page
+    open_guide(page)
+    problem, go = page.locator("#advice-problem"), page.get_by_role("button", name="Advise me")
+    go.click()
+    expect(problem).to_have_text("Choose a file of public texts.")
+    few = tmp_path / "public.txt"
+    few.write_text("One text.\nAnother one.\n")
+    page.get_by_label("A file of public texts").set_input_files(few)
+    go.click()
+    expect(problem).to_contain_text("Never send the private ones here.")
+    page.get_by_label("These texts are public or made up.").check()
+    go.click()
+    expect(problem).to_contain_text("Advice needs at least 60 texts, got 2.")  # the server's own words
+    expect(go).to_be_enabled()
+
+    told = {
+        "headline": "Release <b>this</b>.",
+        "reasons": ["Because."],
+        "changes": ["More people."],
+        "page": "<p>All</p>",
+    }
+    page.route("**/v1/advice", lambda route: route.fulfill(json={**told, "figures": {}}))  # measuring takes a minute
+    page.get_by_label("Somebody is trusted with all private texts").check()
+    page.get_by_label("Column with labels to learn").fill("mood")
+    with page.expect_request("**/v1/advice") as sent:
+        go.click()
+    form = sent.value.post_data or ""
+    for said in (
+        '"public":true',
+        '"texts_per_person":10',
+        '"people":1000',
+        '"trusted_curator":true',
+        '"label_column":"mood"',
+    ):
+        assert said in form
+    expect(page.locator("#advice h4").first).to_have_text("Release <b>this</b>.")
+    expect(page.locator("#advice")).to_contain_text("More people.")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the page with all figures").click()
+    assert saved.value.suggested_filename == "advice.html"
+    assert Path(saved.value.path()).read_text() == "<p>All</p>"

@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 from dpbart.cli import cli
 from dpbart.options.collecting import CollectionBudget, CollectionRequest
 from dpbart.options.declare import leaves
+from dpbart.options.evidence import AdviceRequest
 from dpbart.options.rewriting import Dialect
 from dpbart.options.rewriting import Request as FileRequest
 from dpbart.options.settings import Settings
@@ -205,6 +206,7 @@ def test_the_answers_are_as_openapi_describes_them(client: Client) -> None:
         ("JobOptions", "/v1/jobs"),
         ("CollectionOptions", "/v1/collections"),
         ("ColumnsOptions", "/v1/columns"),
+        ("AdviceOptions", "/v1/advice"),
     )
     for name, operation in (("RewriteBody", "/v1/rewrite"), *uploads):
         content = next(iter(document["paths"][operation]["post"]["requestBody"]["content"].values()))
@@ -219,6 +221,7 @@ def test_openapi_has_every_declared_option(client: Client) -> None:
         "CollectionOptions": (*leaves(CollectionBudget), *leaves(CollectionRequest)),
         "RewriteBody": leaves(Settings),
         "ColumnsOptions": leaves(Dialect),
+        "AdviceOptions": leaves(AdviceRequest),
     }
     for name, options in records.items():
         declared = {leaf.name: leaf for leaf in options if leaf.shown.http}
@@ -239,6 +242,7 @@ def test_openapi_has_no_option_that_an_upload_refuses(client: Client) -> None:
         "JobOptions": "/v1/jobs",
         "CollectionOptions": "/v1/collections",
         "ColumnsOptions": "/v1/columns",
+        "AdviceOptions": "/v1/advice",
     }
     for name, path in uploads.items():
         refused = client.upload("a.csv", b"text\nhello\n", {"epsilom": 1}, path=path).json["detail"]

@@ -16,9 +16,13 @@ from dpbart.errors import DpbartError, one_line
 from dpbart.version import __version__
 
 COMMANDS = {  # with their lines in `dpbart --help`, which begin their own help too
+    "advise": "Advise which epsilon to choose, from public texts like the private ones.",
+    "attack": "Show what a curious recipient gets: attack rewritten public texts, over several budgets.",
+    "audit": "Audit the guarantee: a lower bound on epsilon from many releases, beside the one claimed.",
     "budget": "Show what people have spent according to a ledger, and limit it.",
     "card": "Show and verify the privacy card of an output.",
     "datasets": "List, show and prepare labelled data sets. dpbart itself contains no texts.",
+    "epsilon": "Convert another method's epsilon for a word, token or sentence into one for a whole document.",
     "evaluate": "Measure how much a rewriting kept: wording, meaning, names, fluency, and what a classifier can still "
     "learn.",
     "experiment": "Run the paper's experiments, or your own, and make their tables and figures.",

@@ -17,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging as transformers_logging
 
 from dpbart.errors import NotPrepared
+from dpbart.models.decoding import search_ids
 from dpbart.models.hub import foreign_errors, read_config
 from dpbart.models.search import BeamSearch
 from dpbart.privacy.mechanisms import Noised
@@ -95,7 +96,7 @@ class Halves:
 
 
 class SplitBart(Halves):
-    """The two halves of one BART."""
+    """The two halves of one BART. Its decoder has a search of its own, which finds the same ids as `generate`."""
 
     model_class = BartForConditionalGeneration
     settings = frozenset(
@@ -107,3 +108,9 @@ class SplitBart(Halves):
             *("d_model", "max_position_embeddings", "scale_embedding", "tie_word_embeddings", "use_cache"),
         }
     )
+
+    def decode(self, private: Noised, search: BeamSearch, *, length: int) -> Ids:
+        """Private latent (batch, positions, width) to ids (batch, at most length + 1)."""
+        latent = torch.from_numpy(private.values).to(self.device)
+        ids: Ids = search_ids(self.model, latent, search, length=length).cpu().numpy()
+        return ids

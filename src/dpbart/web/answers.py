@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -207,6 +207,14 @@ class LedgerAnswer(Answer):
 class ColumnsAnswer(Answer):
     columns: list[str] = Field(description="An object is replaced by its keys, such as note.text.")
     reading: str | None = Field(description="How the file is read, if users may expect something else.")
+
+
+class AdviceAnswer(Answer):
+    headline: str = Field(description="What is recommended, in one sentence.")
+    reasons: list[str]
+    changes: list[str] = Field(description="What would change the recommendation.")
+    page: str = Field(description="The whole advice as an HTML page to file.")
+    figures: dict[str, Any] = Field(description="All figures, as 'dpbart advise --json' prints them.")
 
 
 class JobAnswer(Answer):

@@ -31,6 +31,7 @@ from dpbart.rewrite.chosen import refuse_idle_delta
 from dpbart.rewrite.figures import noise_json, shuffled_json
 from dpbart.version import __version__
 from dpbart.web import answers, bodies, schema
+from dpbart.web.advice import advice_json, advice_request
 from dpbart.web.figures import models_json, person_json
 from dpbart.web.guard import METRICS, Access, Guard, Problem
 from dpbart.web.job import COLLECTION, TEXTS, FileJob, columns_json, job_json, topics_json
@@ -63,6 +64,7 @@ class Routes:
     def __init__(self, service: Service, access: Access) -> None:
         self._service, self._access, self._jobs = service, access, service.jobs
         self._counting = asyncio.Lock()  # one output is counted at a time: each is read as a whole
+        self._advising = asyncio.Lock()  # one advice is measured at a time: each takes a core for a while
 
     @_Route("GET /healthz", "Whether the server is up, and its limits", answers.HealthAnswer)
     async def health(self, request: Request) -> Response:
@@ -213,6 +215,23 @@ class Routes:
                 return columns_json(folder, name, given, self._service.limits)
 
         async with received(request) as sent:
+            return JSONResponse(await asyncio.to_thread(told, *sent))
+
+    @_Route(
+        "POST /v1/advice",
+        "Advice about epsilon from a file of public texts, which is not kept",
+        answers.AdviceAnswer,
+        bodies.AdviceOptions,
+    )
+    async def advice(self, request: Request) -> Response:
+        def told(upload: UploadFile, name: str, given: bodies.Fields) -> dict[str, Any]:
+            with self._jobs.lent(name) as folder:
+                asked = advice_request(folder, given)
+                self._service.offered(Settings(asked.model, epsilon=1.0))
+                save(upload, folder.source)
+                return advice_json(asked, folder, name, self._service.limits)
+
+        async with received(request) as sent, self._advising:
             return JSONResponse(await asyncio.to_thread(told, *sent))
 
     @_Route("GET /v1/jobs/{id}", "A job", answers.JobAnswer)

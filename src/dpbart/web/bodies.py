@@ -18,6 +18,7 @@ from dpbart.errors import BadParameter
 from dpbart.ledger.ids import normal_id
 from dpbart.options.collecting import CollectionBudget, CollectionRequest
 from dpbart.options.declare import Flat, Record, Strings, flat_model, from_flat, leaves, option
+from dpbart.options.evidence import AdviceRequest
 from dpbart.options.rewriting import Dialect, Request
 from dpbart.options.settings import Settings
 from dpbart.options.topics import TopicsQuestion
@@ -122,6 +123,7 @@ RewriteBody = flat_model(Settings, SentTexts, name="RewriteBody")
 JobOptions = flat_model(Settings, Request, Expected, name="JobOptions")
 CollectionOptions = flat_model(CollectionBudget, CollectionRequest, name="CollectionOptions")
 ColumnsOptions = flat_model(Dialect, name="ColumnsOptions")
+AdviceOptions = flat_model(AdviceRequest, name="AdviceOptions")
 NoiseQuery = flat_model(Settings, NoiseCounts, name="NoiseQuery")
 CollectionQuery = flat_model(CollectionBudget, CollectionCounts, name="CollectionQuery")
 TopicsQuery = flat_model(TopicsQuestion, name="TopicsQuery")
@@ -133,6 +135,7 @@ BODY_EXAMPLES: Mapping[type[Flat], Fields] = {
     JobOptions: {"epsilon": 10, "text_column": "review"},
     CollectionOptions: {"epsilon": 1, "text_column": "review", "person_column": "author"},
     ColumnsOptions: {"encoding": "cp1252"},
+    AdviceOptions: {"public": True, "texts_per_person": 3, "people": 4000},
     PersonBody: {"person": "anna"},
 }
 

@@ -29,7 +29,7 @@ from dpbart.tables.streams import FileBounds
 logger = logging.getLogger("dpbart.web")
 
 API, METRICS = "/v1/", "/metrics"
-UPLOADS = ("/v1/jobs", "/v1/collections", "/v1/columns")
+UPLOADS = ("/v1/jobs", "/v1/collections", "/v1/columns", "/v1/advice")
 _OWN_SITES = (None, "none", "same-origin")  # Sec-Fetch-Site of programs, of typed addresses, and of our page
 _HOST = re.compile(r"(\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]{0,5})?")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -24,6 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -218,6 +219,11 @@ class Response:
             start, bits = start << _WORD | int(entropy.words(1)[0]), bits + _WORD
             low, high = self._edge(bits)
         return start < low
+
+    def keep_interval(self, bits: int) -> tuple[Fraction, Fraction]:
+        """Two fractions with g between them, as thresholds of `bits` bits decide it. An audit computes epsilon here."""
+        low, high = self._edge(bits)
+        return Fraction(low, 1 << bits), Fraction(high + 1, 1 << bits)
 
     @cached_property
     def _first_edge(self) -> tuple[int, int]:

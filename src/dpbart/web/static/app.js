@@ -1,5 +1,6 @@
 // Starts the parts of the page.
 
+import { startAdvice } from "./advice.js";
 import { get, useToken } from "./api.js";
 import { startBudget } from "./budget.js";
 import { countPeople, startColumns } from "./columns.js";
@@ -34,6 +35,7 @@ startColumns();
 startJobs();
 startPeople();
 startGuide();
+startAdvice();
 byId("token-form").onsubmit = (event) => {
   event.preventDefault();
   useToken(byId("token").value);
