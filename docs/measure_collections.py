@@ -33,8 +33,9 @@ from dpbart.evaluate.data.splits import LabelledTexts
 from dpbart.evaluate.scores import score
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CodeFamily
-from dpbart.models.code.book import BookUse, Floats
+from dpbart.models.code.book import BookUse
 from dpbart.models.code.model import CodeBookReader
+from dpbart.models.code.weights import Floats
 from dpbart.prepare.corpus import find_corpus, held_out_texts
 from dpbart.privacy.guarantee import Guarantee
 from dpbart.privacy.mechanisms import Response

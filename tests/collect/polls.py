@@ -10,7 +10,8 @@ import numpy as np
 from dpbart.collect.cells import Cells
 from dpbart.collect.synthesize import people_of
 from dpbart.collect.votes import KnownLabels, Poll, Voters
-from dpbart.models.code.book import Book, Floats, Line
+from dpbart.models.code.book import Book, Line
+from dpbart.models.code.weights import Floats
 from dpbart.privacy.mechanisms.geometric import Tally
 from dpbart.rewrite.rows import numbered
 from dpbart.tables.batch import Batch, DictRows

@@ -17,7 +17,8 @@ from dpbart.evidence.controls import Released, area, most_area, most_right, shif
 from dpbart.evidence.linking import BookTopics, guess_labels
 from dpbart.evidence.singling import RememberedVectors, details, membership, rare_words, single_out
 from dpbart.models.bundle import Bundle
-from dpbart.models.code.book import Book, Floats, Line
+from dpbart.models.code.book import Book, Line
+from dpbart.models.code.weights import Floats
 from dpbart.models.sentences import SentenceEncoderFiles
 from dpbart.models.vectors import load_vectors
 from dpbart.rewrite.rewriter import Rewriter

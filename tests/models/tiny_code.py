@@ -12,8 +12,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code.book import Book, Line
 from dpbart.models.code.model import Networks, Pen, save_code
-from dpbart.models.code.reader import Reader, ReaderNetwork, ReaderSizes
-from dpbart.models.code.writer import Writer, WriterSizes
+from dpbart.models.code.reader import Reader, ReaderSizes
+from dpbart.models.code.writer import WriterSizes
+from dpbart.prepare.code.networks import ReaderTraining, WriterTraining
 
 # epsilon, bits, places, near
 TABLE = [
@@ -27,7 +28,7 @@ TABLE = [
     [200.0, 270, 5, 1],
 ]
 WORDED_FROM = 24
-SETTINGS = {"batch": 4}
+SETTINGS = {"closely_for_several": 6}
 LENGTH = 12  # tokens of a wording
 AREAS = {
     "farm": {
@@ -93,7 +94,7 @@ def tiny_networks(tokenizer_file: Path) -> Networks:
     pieces, tokenizer = word_pieces([line.sentence for line in lines]), Tokenizer.from_file(str(tokenizer_file))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = ReaderNetwork(
+        network = ReaderTraining(
             ReaderSizes(
                 vocabulary=pieces.get_vocab_size(),
                 width=16,
@@ -109,15 +110,15 @@ def tiny_networks(tokenizer_file: Path) -> Networks:
         )
         vocabulary = tokenizer.get_vocab_size()
         sizes = WriterSizes(vocabulary, width=16, layers=1, heads=2, inner=32, places=LENGTH + 2, frequent=100)
-        writer = Writer(sizes)
+        writer = WriterTraining(sizes)
         for weight in writer.parameters():
             torch.nn.init.normal_(weight, std=0.3)
         for table in (network.embed, network.bag):  # the layers begin small, so that other words give other vectors
             torch.nn.init.normal_(table.weight)
-    reader = Reader(pieces, network.eval())
+    reader = Reader(pieces, network.taught())
     common = frozenset(word for line in lines for word in line.sentence.rstrip(".").split())
     book = Book.of(lines, reader.sentences([line.sentence for line in lines]))
-    return Networks(reader, book, Pen(tokenizer, writer.eval(), common, frozenset({"Christmas", "park"})))
+    return Networks(reader, book, Pen(tokenizer, writer.taught(), common, frozenset({"Christmas", "park"})))
 
 
 def make_tiny_code(tokenizer_file: Path, out: Path) -> Bundle:

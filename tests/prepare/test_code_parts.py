@@ -19,6 +19,7 @@ from dpbart.models.code.writer import BEGIN, CUT, END
 from dpbart.options.recipes import CodeRecipe
 from dpbart.prepare.code.book import EPSILONS, bits_at, code_table
 from dpbart.prepare.code.cover import cover, covered, different, vectors_of
+from dpbart.prepare.code.networks import WriterTraining
 from dpbart.prepare.code.reading import (
     Student,
     fresh_network,
@@ -54,6 +55,17 @@ def pen(parts: Networks) -> Pen:
 
 
 @pytest.fixture
+def writer(pen: Pen) -> WriterTraining:
+    """One that has learned nothing, of the same sizes."""
+    fresh = WriterTraining(pen.writer.sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for weight in fresh.parameters():
+            torch.nn.init.normal_(weight, std=0.3)
+    return fresh
+
+
+@pytest.fixture
 def lines(pen: Pen) -> TokenRows:
     return to_rows(made_up_texts(), pen.tokenizer)
 
@@ -82,7 +94,7 @@ def test_a_reader_begins_with_its_teacher(tmp_path: Path) -> None:
     whole = sizes(tokenizer.get_vocab_size(), heads=2, inner=16, meaning=16)
     network = fresh_network(whole, seed=0)
     assert start_from(teacher, network, widest(vectors, 16))
-    ids = Reader(tokenizer, network.eval()).ids(texts)
+    ids = Reader(tokenizer, network.eval().taught()).ids(texts)
     with torch.inference_mode():
         found = network.meaning(torch.from_numpy(ids)).numpy()
     np.testing.assert_allclose(found, unit(vectors @ widest(vectors, 16)), atol=1e-4)
@@ -111,12 +123,12 @@ def test_a_reader_learns_the_angles_of_its_teacher(tmp_path: Path, kind: str) ->
     directions = widest(vectors, 10)
     network = fresh_network(sizes(tokenizer.get_vocab_size(), layers=1), seed=0)
     start_from(teacher, network, directions)
-    reader = Reader(tokenizer, network)
+    ids = Reader(tokenizer, network.taught()).ids(texts)
     recipe = CodeRecipe(batch=32, reader_rate=0.01, bag_rate=0.05)
-    student = Student(reader, reader.ids(texts), unit(vectors @ directions), recipe)
+    student = Student(network, tokenizer, ids, unit(vectors @ directions), recipe)
 
     def likeness() -> float:
-        own = reader.public_sentences(texts[::5])
+        own = Reader(tokenizer, network.taught()).public_sentences(texts[::5])
         among = np.triu_indices(len(own), 1)
         return float(np.corrcoef((own @ own.T)[among], (vectors[::5] @ vectors[::5].T)[among])[0, 1])
 
@@ -190,11 +202,11 @@ def test_packed_rows_hold_every_text_whole_or_leave_it(lengths: list[int], rows:
     assert (packed.targets[packed.text < 0] == -1).all()
 
 
-def test_texts_of_one_row_do_not_see_each_other(pen: Pen, random: np.random.Generator) -> None:
+def test_texts_of_one_row_do_not_see_each_other(writer: WriterTraining, random: np.random.Generator) -> None:
     texts = [random.integers(5, 300, size=size) for size in (9, 7, 4)]
     with torch.no_grad():
-        together, tokens = packed_loss(pen.writer, pack(texts, 1, 20))
-        each = [packed_loss(pen.writer, pack([text], 1, 20))[0] for text in texts]
+        together, tokens = packed_loss(writer, pack(texts, 1, 20))
+        each = [packed_loss(writer, pack([text], 1, 20))[0] for text in texts]
     assert tokens == 20
     assert float(together) == pytest.approx(float(sum(each)), rel=1e-5)
 
@@ -213,8 +225,8 @@ def test_the_rate_rises_stays_and_falls() -> None:
     assert rates[99] == pytest.approx(0.025)
 
 
-def test_a_writer_learns_the_text_with_every_line_once_in_an_epoch(pen: Pen, lines: TokenRows) -> None:
-    author = Author(pen.writer, lines, CodeRecipe(steps=40, rows=8, row_tokens=40, warmup=5))
+def test_a_writer_learns_the_text_with_every_line_once_in_an_epoch(writer: WriterTraining, lines: TokenRows) -> None:
+    author = Author(writer, lines, CodeRecipe(steps=40, rows=8, row_tokens=40, warmup=5))
     notes = [author.take_step(step, 40) for step in range(40)]
     bits = [float(note.split()[0]) for note in notes]
     assert bits[-1] < 0.75 * bits[0]

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from dpbart.errors import BadTable, NotPrepared
 from dpbart.models.code import book as offensive
-from dpbart.models.code.book import Floats
+from dpbart.models.code.weights import Floats
 from dpbart.prepare.code import texts as pieces
 from dpbart.prepare.code.reading import lessons, load_teacher, reader_tokenizer
 from dpbart.prepare.code.texts import PublicText, common_words, gather

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import linkage
 
-from dpbart.models.code.book import Book, Floats, Line, Places
+from dpbart.models.code.book import Book, Line, Places
+from dpbart.models.code.weights import Floats
 
 MOST_CELLS = 1_024
 _FEWEST = 16

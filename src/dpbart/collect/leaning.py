@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpbart.models.code.book import Floats, Places
+from dpbart.models.code.book import Places
+from dpbart.models.code.weights import Floats
 from dpbart.privacy.sampling import Floats as Shares  # (labels, cells), in people
 
 _RIDGE = 1.0  # of the mean variance of a direction

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 from dpbart.card.record import ModelLine
 from dpbart.channels.channel import Channel
 from dpbart.models.bundle import Bundle
-from dpbart.models.code.book import Book, BookUse, Floats, Line
+from dpbart.models.code.book import Book, BookUse, Line
+from dpbart.models.code.weights import Floats
 from dpbart.privacy.facts import Private
 from dpbart.privacy.sampling import Entropy
 from dpbart.privacy.shuffling.amplification import Steps

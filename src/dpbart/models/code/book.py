@@ -26,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter, NotPrepared
+from dpbart.models.code.weights import ONE, Floats, mapped
 from dpbart.models.hub import foreign_errors
 
 BOOK_FILE = "book.tsv"
-Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 256  # vectors compared with the whole book in one product
-_ONE = 127  # stored for 1
+_LINES_AT_ONCE = 2_048  # lines of it
 _NAMED = 12  # areas or topics that an error names
 
 
@@ -152,14 +152,31 @@ class Book:
         found = np.empty((len(vectors), count), np.int64)
         for first in range(0, len(vectors), _ROWS_AT_ONCE):
             rows = vectors[first : first + _ROWS_AT_ONCE]
-            found[first : first + len(rows)] = nearest_of(rows @ self.vectors.T, count)
+            found[first : first + len(rows)] = nearest_of(self.cosines(rows), count)
+        return found
+
+    def cosines(self, vectors: Floats) -> Floats:
+        """The cosines of vectors (n, width) with all sentences, (n, lines).
+
+        The sentences stay as they are stored, in the file that all processes share, but for a few at a time.
+        """
+        found = np.empty((len(vectors), len(self.coarse)), np.float32)
+        for first in range(0, len(self.coarse), _LINES_AT_ONCE):
+            part = self.coarse[first : first + _LINES_AT_ONCE].astype(np.float32)
+            np.matmul(vectors, part.T, out=found[:, first : first + len(part)])
+        found *= np.float32(1 / ONE)
+        return found
+
+    def rows(self, places: Places) -> Floats:
+        """The unit vectors of some sentences, (..., width)."""
+        found: Floats = self.coarse[places].astype(np.float32)
+        found *= np.float32(1 / ONE)
         return found
 
     @cached_property
     def vectors(self) -> Floats:
-        """Unit vectors, (lines, width)."""
-        vectors: Floats = self.coarse.astype(np.float32) / np.float32(_ONE)
-        return vectors
+        """All unit vectors, (lines, width)."""
+        return self.rows(np.arange(len(self.coarse)))
 
 
 def load_book(folder: Path) -> Book:
@@ -168,18 +185,16 @@ def load_book(folder: Path) -> Book:
     Raises:
         NotPrepared: It is missing, or cannot be read.
     """
-    from safetensors import safe_open
-
     lines = read_book(folder)
     with foreign_errors(f"the book in '{folder}' cannot be loaded", remedy="Download or make it again."):
-        with safe_open(folder / "model.safetensors", "numpy") as tensors:
-            order, coarse = (tensors.get_tensor(f"book.{name}") for name in ("order", "coarse"))
+        tensors = mapped(folder / "model.safetensors")
+        order, coarse = tensors["book.order"], tensors["book.coarse"]
         return Book(tuple(lines[number] for number in order.tolist()), coarse)
 
 
 def to_coarse(vectors: Floats) -> npt.NDArray[np.int8]:
     """Unit vectors as a book stores them."""
-    return np.rint(vectors * _ONE).astype(np.int8)
+    return np.rint(vectors * ONE).astype(np.int8)
 
 
 def nearest_of(near: Floats, count: int) -> Places:
@@ -187,7 +202,7 @@ def nearest_of(near: Floats, count: int) -> Places:
     if count == 1:
         first: Places = np.argmax(near, axis=1)[:, None]
         return first
-    places = np.argpartition(-near, count - 1, axis=1)[:, :count]
+    places = np.argpartition(near, near.shape[1] - count, axis=1)[:, -count:]
     order = np.argsort(-np.take_along_axis(near, places, 1), axis=1, kind="stable")
     found: Places = np.take_along_axis(places, order, 1)
     return found

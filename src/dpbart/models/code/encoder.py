@@ -5,19 +5,23 @@ Texts of every length take the same path: as many windows, candidates and steps,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpbart.channels.code import CodeSize
-from dpbart.models.code.book import Book, Floats, Places, nearest_of
-from dpbart.models.code.fitting import CANDIDATES, UNEVEN, Fitter
+from dpbart.models.code.book import Book, Places, nearest_of
+from dpbart.models.code.fitting import CANDIDATES, UNEVEN, Fitter, Form
 from dpbart.models.code.reader import DocumentReader, Documents, unit
 from dpbart.models.code.settings import CodeSettings
-from dpbart.models.code.writer import Penmanship
+from dpbart.models.code.weights import Floats
+from dpbart.models.code.wording import code_of
 
+_READ = 3  # forms of a text that are read closely: those with the nearest words
+_FRAME = 2  # tokens around a form
+_AT_ONCE = 8  # documents compared with the book in one product
 CONSIDERED = 256  # sentences of the book compared with a document, by its whole and by each of its windows
 
 
@@ -31,7 +35,6 @@ class CodeEncoder:
         size: the public size of its codes.
         settings: its public settings.
         fitter: shortens texts for wording; None if no code is wording.
-        pen: spells them.
     """
 
     reader: DocumentReader
@@ -39,7 +42,6 @@ class CodeEncoder:
     size: CodeSize
     settings: CodeSettings
     fitter: Fitter | None = None
-    pen: Penmanship | None = None
 
     def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
         """The values that mean the same for each text: at each place the nearest sentences, or one string of bits."""
@@ -47,16 +49,15 @@ class CodeEncoder:
         closely = self.settings.closely_for_several if several else self.settings.closely
         documents = self.reader.documents(texts, closely=closely)
         places = self._several(documents) if several else self.book.nearest(documents.whole, self.size.near)
-        if self.fitter is None or self.pen is None:
+        if self.fitter is None:
             return places
-        worded, near = self._worded(texts, documents.whole, self.fitter)
-        wordings = self.pen.code(self.fitter.tokens(worded))
+        forms, near = self._worded(texts, documents.whole, self.fitter)
         by_book = np.sum(self._said(places) * documents.whole, axis=1)
-        codes = [
-            wording if better else self._named(row)
-            for wording, better, row in zip(wordings, near > by_book + self.settings.margin, places, strict=True)
-        ]
-        return [(code,) for code in codes]
+        found = []
+        for form, better, row in zip(forms, near > by_book + self.settings.margin, places, strict=True):
+            codes = self._named(row), code_of(form.shares, self.size.wording_bits)  # both, for every text
+            found.append((codes[int(better)],))
+        return found
 
     def _named(self, places: npt.NDArray[np.int64]) -> int:
         """The string of bits that names places in the book: a 1, then the places. The last bits may be unused."""
@@ -67,32 +68,43 @@ class CodeEncoder:
 
     def _said(self, places: Places) -> Floats:
         """The vector of what each row of places says, (texts, vector); the near ones of a place are the same point."""
-        with_silence = np.concatenate([self.book.vectors, np.zeros((self.size.silent, self.reader.width), np.float32)])
-        return unit(with_silence[places[:, :: self.size.near]].sum(1))
+        first = places[:, :: self.size.near]  # (texts, places)
+        spoken = first < len(self.book.lines)
+        return unit((self.book.rows(np.where(spoken, first, 0)) * spoken[..., None]).sum(1))
 
     def _several(self, documents: Documents) -> Places:
         """Several sentences for each document, in its order: (texts, places x near)."""
-        rows = [self._sentences_of(*each) for each in zip(documents.whole, documents.windows, strict=True)]
+        rows = [
+            row
+            for first in range(0, len(documents.whole), _AT_ONCE)
+            for row in self._several_of(documents, slice(first, first + _AT_ONCE))
+        ]
         return np.array(rows, np.int64).reshape(len(rows), self.size.places * self.size.near)
 
-    def _sentences_of(self, whole: Floats, windows: Floats) -> list[int]:
+    def _several_of(self, documents: Documents, part: slice) -> Iterator[list[int]]:
+        """The same for some of them, which are compared with the book together."""
+        sought = np.concatenate([documents.whole[part, None], documents.windows[part]], 1)
+        near = self.book.cosines(sought.reshape(-1, sought.shape[2])).reshape(*sought.shape[:2], -1)
+        for rows, matches in zip(sought, near, strict=True):
+            yield self._sentences_of(rows[0], rows[1:], matches)
+
+    def _sentences_of(self, whole: Floats, windows: Floats, near: Floats) -> list[int]:
         """Greedily the sentences that together are nearest to a document and to each of its windows.
 
         Args:
             whole: (vector,).
             windows: (closely, vector), in the order of the document.
+            near: (1 + closely, sentences), their cosines with all sentences.
         """
-        sought = np.concatenate([whole[None], windows])  # (1 + closely, vector)
-        near = sought @ self.book.vectors.T  # (1 + closely, sentences)
-        count = min(CONSIDERED, near.shape[1])
-        considered = np.unique(nearest_of(near, count))
-        vectors, match = self.book.vectors[considered], near[:, considered]
+        considered = np.unique(nearest_of(near, min(CONSIDERED, near.shape[1])))
+        vectors, match = self.book.rows(considered), near[:, considered]
         there = windows.any(1)
         chosen: list[int] = []
         said, covered, value = np.zeros_like(whole), np.zeros(len(windows), np.float32), 0.0
         for _ in range(self.size.places):
-            sums = said + vectors  # (considered, vector)
-            with_whole = (sums @ whole) / np.maximum(np.linalg.norm(sums, axis=1), 1e-9)
+            # The cosine of the whole with what was said and one sentence more
+            length = np.sqrt(said @ said + 2 * (vectors @ said) + np.float32(1))  # (considered,)
+            with_whole = (said @ whole + match[0]) / np.maximum(length, 1e-9)
             best = np.maximum(covered[:, None], match[1:])[there].sum(0) / max(int(there.sum()), 1)
             values = with_whole + self.settings.points * best
             values[chosen] = -np.inf
@@ -101,7 +113,7 @@ class CodeEncoder:
             if chosen and (enough or values[pick] < value + self.settings.silence):
                 continue  # this place stays silent
             chosen.append(pick)
-            said, covered, value = sums[pick], np.maximum(covered, match[1:, pick]), float(values[pick])
+            said, covered, value = said + vectors[pick], np.maximum(covered, match[1:, pick]), float(values[pick])
         chosen.sort(key=lambda pick: int(np.argmax(match[1:, pick])))
         return self._sets([int(considered[pick]) for pick in chosen])
 
@@ -109,20 +121,32 @@ class CodeEncoder:
         """Each chosen sentence with its nearest, then silence: places x near values."""
         size, sentences = self.size, len(self.book.lines)
         silent = list(range(sentences, sentences + size.silent))
-        nearest = nearest_of(self.book.vectors[places] @ self.book.vectors.T, size.near).tolist()
-        sets = [
-            [place, *(each for each in near if each != place)][: size.near]
-            for place, near in zip(places, nearest, strict=True)
-        ]
+        sets = [[place] for place in places]
+        if size.near > 1:
+            padded = np.array([*places, *[0] * (size.places - len(places))])  # as many, whatever the text
+            nearest = nearest_of(self.book.cosines(self.book.rows(padded)), size.near).tolist()
+            sets = [
+                [place, *(each for each in near if each != place)][: size.near]
+                for place, near in zip(places, nearest, strict=False)
+            ]
         sets += [silent] * (size.places - len(sets))
         return [value for values in sets for value in values]
 
-    def _worded(self, texts: Sequence[str], wholes: Floats, fitter: Fitter) -> tuple[list[str], Floats]:
+    def _worded(self, texts: Sequence[str], wholes: Floats, fitter: Fitter) -> tuple[list[Form], Floats]:
         """The shortened form of each text that is nearest to it, and how near it is, less for its gaps."""
         forms = fitter.fit([fitter.reader.typical(text) for text in texts])
-        vectors = self.reader.sentences([form.text for each in forms for form in each])  # (texts x candidates, vector)
-        near = np.einsum("tcv,tv->tc", vectors.reshape(len(texts), CANDIDATES, -1), wholes)
-        near -= UNEVEN * np.array([[form.gaps for form in each] for each in forms], np.float32)
-        near = np.where([[bool(form.text) for form in each] for each in forms], near, -1.0)
+        said, tokens = [form.text for each in forms for form in each], fitter.longest + _FRAME
+        gaps = UNEVEN * np.array([form.gaps for each in forms for form in each], np.float32)
+        rows = np.arange(len(texts))[:, None]
+        skimmed = unit(fitter.reader.bags(said, tokens=tokens)).reshape(len(texts), CANDIDATES, -1)
+        words = wholes[:, -skimmed.shape[2] :]
+        promise = np.einsum("tcv,tv->tc", skimmed, unit(words))
+        missing = np.array([not text for text in said]).reshape(promise.shape)
+        promise = np.where(missing, -2.0, promise - gaps.reshape(promise.shape))
+        chosen = np.argsort(-promise, axis=1, kind="stable")[:, :_READ]  # (texts, read)
+        read = [forms[text][place] for text, places in enumerate(chosen.tolist()) for place in places]
+        vectors = fitter.reader.sentences([form.text for form in read], tokens=tokens).reshape(*chosen.shape, -1)
+        near = np.einsum("tcv,tv->tc", vectors, wholes) - gaps.reshape(promise.shape)[rows, chosen]
+        near = np.where(missing[rows, chosen], -1.0, near)
         best = near.argmax(1)
-        return [each[place].text for each, place in zip(forms, best, strict=True)], near[np.arange(len(texts)), best]
+        return [read[_READ * text + place] for text, place in enumerate(best.tolist())], near[rows[:, 0], best]

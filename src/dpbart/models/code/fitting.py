@@ -6,9 +6,8 @@ count keeps it fluent. Names, numbers and rare words cost the most and are what 
 text has to be shortened they go first, and a stand-in ("someone" for a name) takes their place.
 
 One pass of the writer gives the cost of every word after every beginning of the text: the exact cost of a word when the
-words just before it are dropped. The best way through the text is then found by dynamic programming, for several sums
-of bits, and the shortened texts are read once more for their exact costs. Every text takes the same number of passes,
-in one shape.
+words just before it are dropped. The best way through the text is then found for several sums of bits (shortening.py),
+and the shortened texts are spelled for their exact costs. Every text takes the same work, in arrays of one shape.
 """
 
 from __future__ import annotations
@@ -16,45 +15,83 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from tokenizers import Tokenizer
 
-from dpbart.models.code.book import Floats, Places
 from dpbart.models.code.reader import Reader
-from dpbart.models.code.settings import CodeSettings
+from dpbart.models.code.shortening import Words, best_paths
+from dpbart.models.code.weights import Floats
 from dpbart.models.code.writer import BEGIN, END, PAD, Rows, Writer
 
 UNIT = re.compile(r"\s*\w+(?:['’\-]\w+)*|\s*[^\w\s]+")  # a word with its apostrophes and hyphens, or punctuation
 # What every gap between kept words costs. With dear gaps, whole phrases are kept or dropped. For each of them a form is
-# made and read once more; then, with the bits that it really took, forms that may take these shares of the room.
+# made and spelled; then, with the bits that it really took, forms that may take these shares of the room. If the text
+# fits as it is, it takes the place of the last one.
 GAPS = (0.01, 0.06)
 SHARES = ((1.0, 0.85), (0.95,))
-CANDIDATES = 1 + len(GAPS) + sum(map(len, SHARES))  # the text as it is comes first
+CANDIDATES = len(GAPS) + sum(map(len, SHARES))
 UNEVEN = 0.015  # by how much a form must be nearer for every gap more
 SLACK = 1.5  # bits: an interval must lie inside a piece, not only be as small
+_AT_ONCE = 16  # texts
 _COMMON_BITS = 9.0  # a name of fewer bits is so frequent that it tells little
-_INSIDE = 4.0  # bits of every later token of a first word, about
-_SKIPPED = 8  # units that may be dropped in a row, at most, except before the last one
+_INSIDE = 4.0  # bits of every later token of a first word or a stand-in, about
+_AFTER_STOP = 0.5  # bits of the end after a full stop, about
 _NEGATION = re.compile(r"(not|no|never|nobody|nothing|without|neither|nor|cannot|\w+n['’]t)", re.IGNORECASE)
 _PUNCTUATION = 0.004  # what a mark says: enough to keep one that is likely
 _LITTLE = 0.01  # what a stand-in says
-_SURPRISE = 0.012  # what every bit costs by which a word is less expected after a gap than in the text, or an end
 _FOR_NAMES = (" someone", " something", " somewhere")
 _FOR_NUMBERS = (" some", " many", " several", " two", " one", " another")
-
-Costs = npt.NDArray[np.float64]
+_STOP = "."  # an end for what is left
+_DEAR = 1e6  # bits: no unit
+_UNIT_TOKENS = 8  # of the reader, in one unit
 
 
 class Form(NamedTuple):
-    """A shortened text, and the number of its gaps."""
+    """A shortened text.
+
+    Attributes:
+        text: empty if it does not fit.
+        gaps: how often words were dropped between kept ones.
+        shares: how it is spelled, (shares, 2); see `Spelling`.
+    """
 
     text: str
     gaps: int
+    shares: npt.NDArray[np.int64]
+
+
+class _Draft(NamedTuple):
+    """A shortened text that may not fit, and the number of its gaps."""
+
+    text: str
+    gaps: int
+
+
+class _Unit(NamedTuple):
+    """A word, mark or stand-in of a text.
+
+    Attributes:
+        text: with the space before it.
+        gain: what is gained by keeping it.
+        token: the column of its first token.
+        inside: bits of its other tokens.
+        first: the column of its first token at the beginning of a text, with a capital.
+        more: bits of its other tokens there, about.
+        end: the tokens of the text up to its end.
+    """
+
+    text: str
+    gain: float
+    token: int
+    inside: float
+    first: int
+    more: float
+    end: int
 
 
 @dataclass(frozen=True)
@@ -68,16 +105,22 @@ class Fitter:
     known: frozenset[str]  # words that tell nobody apart as they are spelled: "Christmas"; "park", but not "Park"
     bits: int
     length: int  # most tokens of a text, with its end
-    settings: CodeSettings
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a form, with its end. So few bits are hardly ever enough for more."""
+        return min(self.length, self.bits // 5 + 4)
+
+    @property
+    def rare(self) -> int:
+        """Rare tokens of a form, at most. Each takes about 13 bits."""
+        return min(self.longest, self.bits // 13 + 1)
 
     def fit(self, texts: Sequence[str]) -> list[list[Form]]:
         """Shortened forms of each text, always CANDIDATES of them; an empty one where it does not fit."""
-        units = [self._units(text) for text in texts]
-        shares = [self._shares(each) for each in units]
         found: list[list[Form]] = []
-        for first in range(0, len(texts), self.settings.batch):
-            part = slice(first, first + self.settings.batch)
-            found += self._fit_batch(units[part], shares[part])
+        for first in range(0, len(texts), _AT_ONCE):
+            found += self._fit_batch([self._units(text) for text in texts[first : first + _AT_ONCE]])
         return found
 
     def tokens(self, texts: Sequence[str]) -> Rows:
@@ -85,131 +128,185 @@ class Fitter:
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
 
-    def _shares(self, units: Sequence[str]) -> Floats:
-        """What each unit says: its part in the direction of all their words together, (units,)."""
-        bags = self.reader.bags([*units, *[""] * (self.length - len(units))])[
-            : len(units)
-        ]  # as many, whatever the text
-        total = bags.sum(0)
-        shares: Floats = bags @ total / max(float(total @ total), 1e-9)
-        return shares
-
-    def _units(self, text: str) -> list[str]:
-        return UNIT.findall(text)[: self.length - 1]
-
-    def _fit_batch(self, units: Sequence[Sequence[str]], shares: Sequence[Floats]) -> list[list[Form]]:
-        changed = self._with_stand_ins(units, shares)
-        rows = [self._tokens_of_units([unit for unit, _ in each]) for each in changed]
-        probabilities = self._read([_flat(row) for row in rows])  # (batch, length, vocabulary)
-        shorteners = []
-        for number, (each, row) in enumerate(zip(changed, rows, strict=True)):
-            ends = np.cumsum([len(tokens) for tokens in row])
-            kept = each[: int((ends < self.length).sum())]
-            costs = _Costs.of(probabilities[number], row[: len(kept)], self.writer).starting(
-                probabilities[number, 0], self.tokens([_as_first(unit) for unit, _ in kept]), self.writer
-            )
-            shorteners.append(_Shortener([unit for unit, _ in kept], costs, self._gains(kept)))
-        texts = [Form("".join(each).strip(), 0) for each in units]
-        return self._in_two_rounds(texts, shorteners)
-
-    def _in_two_rounds(self, texts: Sequence[Form], shorteners: Sequence[_Shortener]) -> list[list[Form]]:
-        """The texts as they are and their shortened forms, as far as they fit. Forms that took too many bits, or left
-        some, are followed by others."""
-        room = self.bits - SLACK
-        first = [[text, *(each.form(room, gap) for gap in GAPS)] for text, each in zip(texts, shorteners, strict=True)]
-        spent = self._spent(first)
-        second = [
-            [
-                each.form(share * room * room / max(bits, 1.0), gap)
-                for gap, bits, shares in zip(GAPS, taken[1:], SHARES, strict=True)
-                for share in shares
-            ]
-            for each, taken in zip(shorteners, spent, strict=True)
-        ]
-        found = []
-        for forms, taken in zip(
-            zip(first, second, strict=True), zip(spent, self._spent(second), strict=True), strict=True
-        ):
-            both = zip([*forms[0], *forms[1]], [*taken[0], *taken[1]], strict=True)
-            found.append([form if bits <= room else Form("", 0) for form, bits in both])
-        return found
-
-    def _with_stand_ins(
-        self, units: Sequence[Sequence[str]], shares: Sequence[Floats]
-    ) -> list[list[tuple[str, float]]]:
-        """The units of one batch with what each says. Each run of telling words has become one stand-in."""
-        rows = [self._tokens_of_units(each) for each in units]
-        probabilities = self._read([_flat(row) for row in rows])
-        found = []
-        for number, (each, share, row) in enumerate(zip(units, shares, rows, strict=True)):
-            starts = [0, *np.cumsum([len(tokens) for tokens in row]).tolist()]
-            whole = [tokens for tokens, end in zip(row, starts[1:], strict=True) if end < self.length]
-            costs = _Costs.of(probabilities[number], whole, self.writer)
-            kept: list[tuple[str, float]] = []
-            before = False
-            for place, unit in enumerate(each[: len(whole)]):
-                dear = float(costs.after[place, place]) > _COMMON_BITS
-                telling = dear and self.is_telling(unit.strip())
-                if not telling:
-                    kept.append((unit, float(share[place])))
-                elif unit.strip().islower() and unit.strip().isalpha():
-                    kept.append((unit, 0.0))  # rare, and nobody's name: it goes first, without a stand-in
-                elif not before:
-                    expected = probabilities[number, min(starts[place], self.length - 1)]
-                    kept.append((self._stand_in(unit, expected, first=place == 0), _LITTLE))
-                before = telling
-            found.append([*kept, (".", 0.0)] if kept and kept[-1][0][-1].isalnum() else kept)  # an end for what is left
-        return found
-
-    def _stand_in(self, unit: str, expected: torch.Tensor, *, first: bool) -> str:
-        """The likeliest word for a name or a number here."""
-        words = (
-            _FOR_NUMBERS if any(character.isdigit() for character in unit) else _FOR_NAMES[:1] if first else _FOR_NAMES
-        )
-        ranks = [
-            int(self.writer.rank[row[0]])
-            for row in self.tokens([word.capitalize() if first else word for word in words])
-        ]
-        word = words[int(expected[torch.tensor(ranks)].argmax())]
-        return word.strip().capitalize() if first else word
-
-    def _gains(self, units: Sequence[tuple[str, float]]) -> Costs:
-        """What is gained by keeping each unit."""
-        gains = np.maximum([share for _, share in units], 0.0)
-        for place, (unit, _) in enumerate(units):
-            word = unit.strip()
-            if not any(character.isalnum() for character in word):
-                gains[place] = _PUNCTUATION
-            elif _NEGATION.fullmatch(word):
-                gains[place] = max(gains[place], 0.1)  # without it a text says the opposite
-        return gains
-
     def is_telling(self, word: str) -> bool:
         """Whether a word is a name, a number or rare."""
         plain = word.replace("’", "'").removesuffix("'s")
         return any(map(str.isalnum, word)) and plain.lower() not in self.common and plain not in self.known
 
-    def _spent(self, candidates: Sequence[Sequence[Form]]) -> list[list[float]]:
-        """The bits of each form of one batch, its end included."""
-        forms, each = [form for row in candidates for form in row], len(candidates[0])
-        rows = [row[: self.length - 1] for row in self.tokens([form.text for form in forms])]
-        spent: list[float] = []
-        for first in range(0, len(rows), self.settings.batch):
-            part = rows[first : first + self.settings.batch]
-            probabilities = self._read(part)
-            for number, row in enumerate(part):
-                ranks = self.writer.rank[torch.tensor([*row, END])]
-                spent.append(-torch.log2(probabilities[number, torch.arange(len(row) + 1), ranks]).sum().item())
-        return [spent[first : first + each] for first in range(0, len(spent), each)]
+    def _units(self, text: str) -> list[str]:
+        return UNIT.findall(text)[: self.length - 1]
 
-    def _read(self, rows: Rows) -> torch.Tensor:
-        """The probabilities after each token of a padded batch: (batch, length, vocabulary)."""
-        ids = torch.full((self.settings.batch, self.length), PAD)
-        ids[:, 0] = BEGIN
+    def _fit_batch(self, texts: Sequence[list[str]]) -> list[list[Form]]:
+        """The texts as they are and their shortened forms, as far as they fit, in two rounds: forms that took too many
+        bits, or left some, are followed by others."""
+        count, room = len(texts), self.bits - SLACK
+        changed, words, wholes = self._changed(texts)
+        first = self._drafts(changed, words, [(gap, np.full(count, room)) for gap in GAPS])
+        forms, taken = self._spelled(first)
+        second = self._drafts(
+            changed,
+            words,
+            [
+                (gap, share * room * room / np.maximum(bits, 1.0))
+                for gap, bits, shares in zip(GAPS, taken, SHARES, strict=True)
+                for share in shares
+            ],
+        )
+        second[-1] = [
+            _Draft("".join(units).strip(), 0) if bits <= room else draft
+            for units, bits, draft in zip(texts, wholes, second[-1], strict=True)
+        ]
+        return [list(each) for each in zip(*forms, *self._spelled(second)[0], strict=True)]
+
+    def _drafts(
+        self, changed: Sequence[list[_Unit]], words: Words, asked: Sequence[tuple[float, npt.NDArray[np.float64]]]
+    ) -> list[list[_Draft]]:
+        """A draft of each text for each price of a gap and budgets (texts,)."""
+        count = len(changed)
+        paths = best_paths(
+            words.repeated(len(asked)),
+            np.concatenate([budgets for _, budgets in asked]).astype(np.float32),
+            np.repeat(np.array([gap for gap, _ in asked], np.float32), count),
+            bits=self.bits,
+        )
+        drafts = [
+            _Draft(shortened([unit.text for unit in changed[number % count]], path), _gaps(path))
+            for number, path in enumerate(paths)
+        ]
+        return [drafts[first : first + count] for first in range(0, len(drafts), count)]
+
+    def _spelled(self, drafts: Sequence[Sequence[_Draft]]) -> tuple[list[list[Form]], npt.NDArray[np.float64]]:
+        """The forms of all drafts, and the bits of each, (drafts, texts)."""
+        flat = [draft for each in drafts for draft in each]
+        ids, fits = np.full((len(flat), self.longest), PAD), np.zeros(len(flat), bool)
+        for number, row in enumerate(self.tokens([draft.text for draft in flat])):
+            kept = [*row[: self.longest - 1], END]
+            ids[number, : len(kept)] = kept
+            fits[number] = 0 < len(row) < self.longest
+        spelling = self.writer.spell(ids, rare=self.rare)
+        fits &= spelling.fits & (spelling.bits <= self.bits - SLACK)
+        forms = [
+            Form(draft.text if fit else "", draft.gaps, shares)
+            for draft, fit, shares in zip(flat, fits.tolist(), spelling.shares, strict=True)
+        ]
+        count = len(drafts[0])
+        rows = [forms[first : first + count] for first in range(0, len(forms), count)]
+        return rows, spelling.bits.reshape(len(drafts), count)
+
+    # -- what each unit costs and says ---------------------------------------------------------------------------------
+
+    def _changed(self, texts: Sequence[list[str]]) -> tuple[list[list[_Unit]], Words, list[float]]:
+        """The units of each text, with stand-ins for telling ones; what they cost and gain; the bits of each text."""
+        rows = [self._tokens_of_units(units) for units in texts]
+        room = self.length - 1  # tokens of a text without its end, and units
+        ids = np.full((len(texts), self.length), PAD)
+        wanted = np.full((len(texts), 2 * room + len(self._fixed)), END)
+        ids[:, 0], wanted[:, 2 * room :] = BEGIN, self._fixed
+        firsts = self.tokens([_as_first(unit) for units in texts for unit in units])
+        heads = []
+        for number, units in enumerate(texts):
+            flat = [token for row in rows[number] for token in row][:room]
+            ids[number, 1 : len(flat) + 1] = wanted[number, : len(flat)] = flat
+            heads.append([firsts.pop(0) for _ in units])
+            wanted[number, room : room + len(units)] = [row[0] if row else END for row in heads[-1]]
+        bits = self.writer.bits(ids, wanted)  # (texts, length, wanted)
+        shares = self._shares(texts)
+        changed = [
+            self._with_stand_ins(*each, bits=bits[number])
+            for number, each in enumerate(zip(texts, rows, heads, shares, strict=True))
+        ]
+        wholes = []
         for number, row in enumerate(rows):
-            kept = row[: self.length - 1]
-            ids[number, 1 : len(kept) + 1] = torch.tensor(kept, dtype=torch.long)
-        return self.writer.whole(ids)
+            tokens = np.arange(sum(map(len, row)))
+            long = len(tokens) >= self.longest
+            own = 0.0 if long else float(bits[number, tokens, tokens].sum())
+            wholes.append(_DEAR if long else own + float(bits[number, len(tokens), self._column(None)]))
+        return changed, self._words(changed, bits), wholes
+
+    def _with_stand_ins(
+        self, units: Sequence[str], rows: Rows, heads: Rows, shares: Floats, *, bits: Floats
+    ) -> list[_Unit]:
+        """The units of a text that fit into its length. Each run of telling words has become one stand-in."""
+        room, place, before = self.length - 1, 0, False
+        found: list[_Unit] = []
+        for number, (unit, row, head) in enumerate(zip(units, rows, heads, strict=True)):
+            end = place + len(row)
+            if end > room:
+                break
+            if not row:  # its characters belong to the token before
+                continue
+            own = bits[np.arange(place, end), np.arange(place, end)]  # of its tokens, in the text
+            word = unit.strip()
+            telling = float(own.sum()) > _COMMON_BITS and self.is_telling(word)
+            more = _INSIDE * (len(head) - 1)
+            if not telling or (word.islower() and word.isalpha()):
+                # A rare word that is nobody's name goes first, without a stand-in.
+                gain = 0.0 if telling else _gain(word, float(shares[number]))
+                found.append(_Unit(unit, gain, place, float(own[1:].sum()), room + number, more, end))
+            elif not before:
+                found.append(self._stand_in(word, bits[place], first=number == 0, end=end))
+            else:
+                found[-1] = found[-1]._replace(end=end)  # the same stand-in
+            place, before = end, telling
+        if found and found[-1].text[-1].isalnum():
+            column = self._column(_STOP)
+            found.append(_Unit(_STOP, _PUNCTUATION, column, 0.0, column, 0.0, place))
+        return found
+
+    def _stand_in(self, word: str, expected: Floats, *, first: bool, end: int) -> _Unit:
+        """The likeliest word for a name or a number here."""
+        words: Sequence[str] = _FOR_NUMBERS if any(map(str.isdigit, word)) else _FOR_NAMES
+        if first:
+            words = [_as_first(each) for each in (words if words is _FOR_NUMBERS else _FOR_NAMES[:1])]
+        best = min(words, key=lambda each: float(expected[self._column(each)]))
+        column, more = self._column(best), _INSIDE * (len(self._stand_ins[best]) - 1)
+        capital = self._column(_as_first(best))
+        return _Unit(best, _LITTLE, column, more, capital, more, end)
+
+    def _words(self, changed: Sequence[list[_Unit]], bits: Floats) -> Words:
+        most = self.length  # units, with a full stop
+        after = np.full((len(changed), most + 1, most), _DEAR, np.float32)
+        end, gains = np.full((len(changed), most + 1), _DEAR, np.float32), np.zeros((len(changed), most), np.float32)
+        for number, units in enumerate(changed):
+            count, here = len(units), bits[number]
+            ends = [0, *(unit.end for unit in units)]
+            inside = np.array([unit.inside for unit in units], np.float32)
+            after[number, : count + 1, :count] = here[np.ix_(ends, [unit.token for unit in units])] + inside
+            for place, unit in enumerate(units[1:], start=1):
+                after[number, 0, place] = here[0, unit.first] + unit.more
+            end[number, : count + 1] = here[ends, self._column(None)]
+            if units and units[-1].text == _STOP:
+                end[number, count] = _AFTER_STOP
+            gains[number, :count] = [unit.gain for unit in units]
+        return Words(after, end, gains, np.array([len(units) for units in changed]))
+
+    def _shares(self, texts: Sequence[list[str]]) -> Floats:
+        """What each unit says: its part in the direction of all their words together, (texts, units)."""
+        padded = [unit for units in texts for unit in [*units, *[""] * (self.length - len(units))]]
+        bags = self.reader.bags(padded, tokens=_UNIT_TOKENS).reshape(len(texts), self.length, -1)
+        total = bags.sum(1, keepdims=True)
+        shares: Floats = (bags * total).sum(2) / np.maximum(np.square(total).sum(2), 1e-9)
+        return shares
+
+    @cached_property
+    def _stand_ins(self) -> dict[str, list[int]]:
+        """The tokens of all stand-ins, also at the beginning of a text, and of a full stop."""
+        words = [*_FOR_NAMES, *_FOR_NUMBERS]
+        words = [*words, *map(_as_first, words), _STOP]
+        return dict(zip(words, self.tokens(words), strict=True))
+
+    @cached_property
+    def _fixed(self) -> list[int]:
+        """The tokens whose costs every text needs: the first ones of stand-ins, then the end."""
+        return [*(row[0] for row in self._stand_ins.values()), END]
+
+    @cached_property
+    def _columns(self) -> dict[str | None, int]:
+        return {word: 2 * (self.length - 1) + place for place, word in enumerate([*self._stand_ins, None])}
+
+    def _column(self, word: str | None) -> int:
+        """Where the costs of a stand-in stand; None: those of the end."""
+        return self._columns[word]
 
     def _tokens_of_units(self, units: Sequence[str]) -> Rows:
         """The tokens of each unit, as in the whole text."""
@@ -226,108 +323,18 @@ class Fitter:
         return rows
 
 
-@dataclass(frozen=True)
-class _Costs:
-    """Bits of a text's units.
-
-    Attributes:
-        after: (units + 1, units): the bits of a unit after the first units of the text, as many as the row says.
-        end: (units + 1,): the bits of the end there.
-    """
-
-    after: Costs
-    end: Costs
-
-    @classmethod
-    def of(cls, probabilities: torch.Tensor, rows: Rows, writer: Writer) -> _Costs:
-        """From the probabilities after each token, (length, vocabulary), and the tokens of each unit."""
-        starts = np.cumsum([0, *(len(row) for row in rows)]).tolist()
-        rank, last = writer.rank, -torch.log2(probabilities[torch.tensor(starts)] + 1e-12).double()  # (units + 1, ...)
-        heads = torch.tensor([int(rank[row[0]]) if row else int(rank[END]) for row in rows], dtype=torch.long)
-        inside = np.zeros(len(rows))
-        for place, row in enumerate(rows):
-            for offset, token in enumerate(row[1:], start=1):
-                inside[place] -= np.log2(float(probabilities[starts[place] + offset, rank[token]]) + 1e-12)
-        return cls(last[:, heads].numpy() + inside, last[:, int(rank[END])].numpy())
-
-    def starting(self, expected: torch.Tensor, rows: Rows, writer: Writer) -> _Costs:
-        """With the bits of each later unit as the first one, where it has a capital and no space.
-
-        Args:
-            expected: the probabilities at the beginning, (vocabulary,).
-            rows: the tokens of each unit as the first one. Only the first token is known exactly.
-            writer: whose tokens they are.
-        """
-        after = self.after.copy()
-        for place, row in enumerate(rows):
-            if place and row:
-                first = -np.log2(float(expected[writer.rank[row[0]]]) + 1e-12)
-                after[0, place] = first + _INSIDE * (len(row) - 1)
-        return _Costs(after, self.end)
-
-
-@dataclass(frozen=True)
-class _Shortener:
-    """The units of a text, their bits, and what is gained by keeping each."""
-
-    units: list[str]
-    costs: _Costs
-    gains: Costs
-
-    def form(self, room: float, gap: float) -> Form:
-        """The units that gain most within some bits, by estimate."""
-        path = _best_path(self.costs, self.gains, room, gap)
-        return Form(shortened(self.units, path), _gaps(path))
-
-
-def _best_path(costs: _Costs, gains: Costs, room: float, gap: float) -> list[int]:
-    """The units to keep that gain most within some bits, by estimate; nothing if nothing fits.
-
-    A knapsack whose items have an order: `best[i, b]` is the most that can be gained in b bits if unit i - 1 is the
-    last one kept. Bits are whole numbers here. A word that is not expected after a gap counts for less.
-    """
-    units, most = len(gains), int(room) + 1
-    best, back = np.full((units + 1, most), -np.inf), np.zeros((units + 1, most), int)
-    best[0, 0] = 0.0
-    after, end = np.rint(costs.after).astype(int), np.rint(costs.end).astype(int)
-    for here in range(1, units + 1):
-        first = 0 if here == units else max(0, here - _SKIPPED - 1)
-        for before in range(first, here):
-            spent = int(after[before, here - 1])
-            if spent >= most:
-                continue
-            surprise = max(0, spent - int(after[here - 1, here - 1]))
-            gain = gains[here - 1] - (0.0 if before == here - 1 else gap + _SURPRISE * surprise)
-            value = best[before, : most - spent] + gain
-            better = value > best[here, spent:]
-            best[here, spent:][better] = value[better]
-            back[here, spent:][better] = before
-    return _trace(best, back, after, end, room)
-
-
-def _trace(best: Costs, back: npt.NDArray[np.int64], after: Places, end: Places, room: float) -> list[int]:
-    """The way that gains most within some bits, its end included."""
-    values = np.where(np.arange(best.shape[1]) + end[:, None] <= room, best - _SURPRISE * end[:, None], -np.inf)
-    values[0] = -np.inf  # something must be said
-    here, bits = np.unravel_index(int(np.argmax(values)), values.shape)
-    if values[here, bits] == -np.inf:
-        return []
-    place, spent, path = int(here), int(bits), []
-    while place > 0:
-        path.append(place - 1)
-        before = int(back[place, spent])
-        spent -= int(after[before, place - 1])
-        place = before
-    return path[::-1]
+def _gain(word: str, share: float) -> float:
+    """What is gained by keeping a unit."""
+    if not any(map(str.isalnum, word)):
+        return _PUNCTUATION
+    if _NEGATION.fullmatch(word):
+        return max(share, 0.1)  # without it a text says the opposite
+    return max(share, 0.0)
 
 
 def _gaps(path: Sequence[int]) -> int:
     """How often words were dropped between kept ones."""
     return sum(after - before > 1 for before, after in pairwise(path))
-
-
-def _flat(rows: Rows) -> list[int]:
-    return [token for row in rows for token in row]
 
 
 def _as_first(unit: str) -> str:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from tokenizers import Tokenizer
 
-from dpbart.models.code.book import Floats
-from dpbart.models.code.reader import BATCH, Documents, split_sentences, unit
+from dpbart.models.code.reader import Documents, split_sentences, unit
+from dpbart.models.code.weights import Floats
 from dpbart.models.sentences import SentenceEncoderFiles
 from dpbart.models.static import FixedVectors, load_encoder
 
 ENCODER_FOLDER = "encoder"  # inside a model directory
 WINDOWS, WINDOW = 4, 64  # windows of a document, and tokens in each
+BATCH = 32  # windows read at once: always as many, so that a vector never depends on its neighbours
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,7 @@ class ForeignReader:
         found = np.zeros((len(texts), self.width), np.float32)
         for first in range(0, len(texts), BATCH):
             part = texts[first : first + BATCH]
-            with torch.inference_mode():
-                read = self.encoder.fixed([*part, *[""] * (BATCH - len(part))], length=WINDOW)
+            read = self.encoder.fixed([*part, *[""] * (BATCH - len(part))], length=WINDOW)
             found[first : first + len(part)] = read[: len(part)]
         return found * np.array([[bool(text.strip())] for text in texts], np.float32)
 

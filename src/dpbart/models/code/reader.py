@@ -16,17 +16,15 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-import torch.nn.functional as F
 from tokenizers import Tokenizer
-from torch import Tensor, nn
 
-from dpbart.models.code.book import Floats
+from dpbart.models.code.weights import Arrays, Floats, Table, below, floats_of
 
 Ids = npt.NDArray[np.int64]
 
 PAD = 0  # the id of [PAD]
-BATCH = 32  # windows read closely at once: always as many, so that a vector never depends on its neighbours
+BATCH = 8  # windows read closely at once: always as many, so that a vector never depends on its neighbours
+_SKIMMED = 64  # windows skimmed at once
 _WHOLE = 64  # a text of at most this many words is worded as a whole
 _SENTENCES = 16  # of a longer text, compared for the one to be worded
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
@@ -80,51 +78,104 @@ class ReaderSizes:
     share: float = 0.7  # of close reading in a cosine
 
 
-class ReaderNetwork(nn.Module):
+class ReaderNetwork:
     """Ids of windows to unit vectors: one from close reading, one from the bag of words."""
 
-    def __init__(self, sizes: ReaderSizes) -> None:
-        super().__init__()
-        self.sizes, width = sizes, sizes.width
-        self.embed = nn.Embedding(sizes.vocabulary, width)
-        self.place = nn.Parameter(torch.zeros(sizes.window, width))
-        self.norm = nn.LayerNorm(width, eps=1e-12)
-        self.layers = nn.ModuleList([_Layer(sizes) for _ in range(sizes.layers)])
-        self.out = nn.Linear(width, sizes.meaning)
-        self.bag = nn.Embedding(sizes.vocabulary, sizes.words)
+    def __init__(self, sizes: ReaderSizes, weights: Arrays) -> None:
+        """Load.
 
-    def meaning(self, ids: Tensor) -> Tensor:
+        Args:
+            sizes: all sizes.
+            weights: as they are stored.
+        """
+        self.sizes, self.weights = sizes, weights
+        self._embed, self._bag = Table.stored(weights, "embed.weight"), Table.stored(weights, "bag.weight")
+        self._place, self._norm = floats_of(weights, "place"), _Norm(below(weights, "norm."))
+        self._layers = [_Layer(sizes, below(weights, f"layers.{number}.")) for number in range(sizes.layers)]
+        self._out = _Linear(below(weights, "out."))
+
+    def meaning(self, ids: Ids) -> Floats:
         """Read windows (n, at most window) closely: unit vectors (n, meaning); zeros for windows without a token."""
+        windows, tokens = ids.shape
         there = ids != PAD
-        seen = there | ~there.any(1, keepdim=True)  # an empty window attends to its padding
-        states = self.norm(self.embed(ids) + self.place[: ids.shape[1]])
-        for layer in self.layers:
-            states = layer(states, seen[:, None, None, :])
-        mean = (states * there[..., None]).sum(1) / there.sum(1, keepdim=True).clamp(min=1)
-        return F.normalize(self.out(mean), dim=-1) * there.any(1, keepdim=True)
+        some = there.any(1, keepdims=True)
+        hidden = np.where(there | ~some, np.float32(0), np.float32(-np.inf))  # an empty window attends to its padding
+        states = self._norm(self._embed.rows(ids.reshape(-1)) + np.tile(self._place[:tokens], (windows, 1)))
+        for layer in self._layers:
+            states = layer(states, hidden)
+        kept = (states.reshape(windows, tokens, -1) * there[..., None]).sum(1)
+        found: Floats = unit(self._out(kept / np.maximum(there.sum(1, keepdims=True), 1).astype(np.float32))) * some
+        return found
 
-    def words(self, ids: Tensor) -> Tensor:
+    def words(self, ids: Ids) -> Floats:
         """Skim windows (..., window): sums of the vectors of their words (..., words)."""
-        return (self.bag(ids) * (ids != PAD)[..., None]).sum(-2)  # type: ignore[no-any-return]
+        flat = ids.reshape(-1, ids.shape[-1])
+        sums = np.empty((len(flat), self.sizes.words), np.float32)
+        for first in range(0, len(flat), _SKIMMED):
+            part = flat[first : first + _SKIMMED]
+            weights = self._bag.scale[part, 0] * (part != PAD)  # (part, window)
+            whole = self._bag.whole[part].astype(np.float32)  # (part, window, words)
+            sums[first : first + len(part)] = (weights.astype(np.float32)[:, None] @ whole)[:, 0]
+        return sums.reshape(*ids.shape[:-1], -1)
 
 
-class _Layer(nn.Module):
-    def __init__(self, sizes: ReaderSizes) -> None:
-        super().__init__()
-        self.heads, inside = sizes.heads, sizes.heads * sizes.head
-        self.qkv = nn.Linear(sizes.width, 3 * inside)
-        self.out = nn.Linear(inside, sizes.width)
-        self.norm = nn.LayerNorm(sizes.width, eps=1e-12)
-        self.up = nn.Linear(sizes.width, sizes.inner)
-        self.down = nn.Linear(sizes.inner, sizes.width)
-        self.norm2 = nn.LayerNorm(sizes.width, eps=1e-12)
+class _Linear:
+    def __init__(self, weights: Arrays) -> None:
+        self._matrix = np.ascontiguousarray(floats_of(weights, "weight").T)  # (inputs, outputs)
+        self._bias = floats_of(weights, "bias")
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        n, window, _ = states.shape
-        queries, keys, values = self.qkv(states).view(n, window, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        looked = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)  # (n, heads, window, head)
-        states = self.norm(states + self.out(looked.transpose(1, 2).reshape(n, window, -1)))
-        return self.norm2(states + self.down(F.gelu(self.up(states))))  # type: ignore[no-any-return]
+    def __call__(self, rows: Floats) -> Floats:
+        found: Floats = rows @ self._matrix
+        found += self._bias
+        return found
+
+
+class _Norm:
+    def __init__(self, weights: Arrays) -> None:
+        self._weight, self._bias = floats_of(weights, "weight"), floats_of(weights, "bias")
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Changes its input."""
+        rows -= rows.mean(1, keepdims=True)
+        rows *= 1 / np.sqrt(np.einsum("nw,nw->n", rows, rows)[:, None] / rows.shape[1] + np.float32(1e-12))
+        rows *= self._weight
+        rows += self._bias
+        return rows
+
+
+class _Layer:
+    def __init__(self, sizes: ReaderSizes, weights: Arrays) -> None:
+        self._heads, self._sharpness = sizes.heads, np.float32(sizes.head**-0.5)
+        self._qkv, self._out, self._up, self._down = (
+            _Linear(below(weights, f"{name}.")) for name in ("qkv", "out", "up", "down")
+        )
+        self._norm, self._norm2 = _Norm(below(weights, "norm.")), _Norm(below(weights, "norm2."))
+
+    def __call__(self, states: Floats, hidden: Floats) -> Floats:
+        """New states (windows x tokens, width); tokens with -inf in `hidden`, (windows, tokens), are not looked at."""
+        windows, tokens = hidden.shape
+        parts = self._qkv(states).reshape(windows, tokens, 3, self._heads, -1).transpose(2, 0, 3, 1, 4)
+        shares = parts[0] @ parts[1].swapaxes(-1, -2)  # (windows, heads, tokens, tokens)
+        shares *= self._sharpness
+        shares += hidden[:, None, None, :]
+        shares -= shares.max(-1, keepdims=True)
+        np.exp(shares, out=shares)
+        looked = shares @ parts[2]
+        looked /= shares.sum(-1, keepdims=True)
+        states = self._norm(states + self._out(looked.transpose(0, 2, 1, 3).reshape(len(states), -1)))
+        return self._norm2(states + self._down(_gelu(self._up(states))))
+
+
+def _gelu(rows: Floats) -> Floats:
+    """x times the chance that a normal number is below x, by the usual formula with tanh, here with exp."""
+    scaled = rows * rows
+    scaled *= np.float32(-2 * 0.044715 * 0.7978845608)
+    scaled -= np.float32(2 * 0.7978845608)
+    scaled *= rows
+    np.exp(np.minimum(scaled, np.float32(80), out=scaled), out=scaled)  # no overflow: beyond that, the result is 0
+    scaled += 1
+    found: Floats = np.divide(rows, scaled, out=scaled)
+    return found
 
 
 @dataclass(frozen=True)
@@ -145,8 +196,7 @@ class Reader:
     def documents(self, texts: Sequence[str], *, closely: int) -> Documents:
         """Skim all windows of each text, and read the most typical ones closely."""
         ids = self.windows(texts)  # (texts, windows, window)
-        with torch.inference_mode():
-            words = self.network.words(torch.from_numpy(ids)).numpy()  # (texts, windows, words)
+        words = self.network.words(ids)  # (texts, windows, words)
         bags, bag = unit(words), unit(words.sum(1))
         filled = (ids != PAD).any(2)
         typical = np.where(filled, np.einsum("twv,tv->tw", bags, bag), -2.0)
@@ -157,20 +207,16 @@ class Reader:
         whole = self._joined(unit((meaning * tokens).sum(1)), bag)
         return Documents(whole, self._joined(meaning, bags[rows, chosen]))
 
-    def sentences(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors of short texts, one window each, (texts, vector)."""
-        ids = self.ids(texts)
-        with torch.inference_mode():
-            words = self.network.words(torch.from_numpy(ids)).numpy()
-        return self._joined(self._closely(ids), unit(words))
+    def sentences(self, texts: Sequence[str], *, tokens: int | None = None) -> Floats:
+        """Unit vectors of short texts, (texts, vector): one window each, or its first `tokens`."""
+        ids = self.ids(texts)[:, :tokens]
+        return self._joined(self._closely(ids), unit(self.network.words(ids)))
 
     def public_sentences(self, texts: Sequence[str]) -> Floats:
         """The same for public texts, faster: the shape is as long as the longest of them."""
         ids = self.ids(texts)
-        shown = torch.from_numpy(ids[:, : max(1, int((ids != PAD).sum(1).max(initial=0)))])
-        with torch.inference_mode():
-            meaning, words = self.network.meaning(shown).numpy(), self.network.words(shown).numpy()
-        return self._joined(meaning, unit(words))
+        shown = ids[:, : max(1, int((ids != PAD).sum(1).max(initial=0)))]
+        return self._joined(self.network.meaning(shown), unit(self.network.words(shown)))
 
     def ids(self, texts: Sequence[str]) -> Ids:
         """The ids of short texts, one window each, (texts, window)."""
@@ -183,21 +229,20 @@ class Reader:
     def typical(self, text: str) -> str:
         """What is worded of a text: all of a short one; of a long one, the sentence with the most typical words."""
         sentences = split_sentences(text)[:_SENTENCES]
-        bags = self.bags([*sentences, *[""] * (_SENTENCES - len(sentences))])  # as many, whatever the text
+        padded = [*sentences, *[""] * (_SENTENCES - len(sentences))]  # as many, whatever the text
+        bags = self.bags(padded, tokens=self.sizes.window)
         near = unit(bags) @ bags.sum(0)
         return (
             text if len(text.split()) <= _WHOLE or not sentences else sentences[int(np.argmax(near[: len(sentences)]))]
         )
 
-    def bags(self, texts: Sequence[str]) -> Floats:
-        """The sums of the vectors of the words of short texts, (texts, words)."""
-        rows = [row[: self.sizes.window] for row in self._tokens(texts)]
-        ids = np.full((len(rows), self.sizes.window), PAD, np.int64)
+    def bags(self, texts: Sequence[str], *, tokens: int) -> Floats:
+        """The sums of the vectors of the words of short texts, (texts, words), of at most so many tokens each."""
+        rows = [row[:tokens] for row in self._tokens(texts)]
+        ids = np.full((len(rows), tokens), PAD, np.int64)
         for place, row in enumerate(rows):
             ids[place, : len(row)] = row
-        with torch.inference_mode():
-            sums: Floats = self.network.words(torch.from_numpy(ids)).numpy()
-        return sums
+        return self.network.words(ids)
 
     def windows(self, texts: Sequence[str]) -> Ids:
         """The ids of each text, (texts, windows, window), truncated and padded. Sentences that fit stay whole."""
@@ -235,8 +280,7 @@ class Reader:
             batch = np.full((BATCH, ids.shape[1]), PAD, np.int64)
             rows = ids[first : first + BATCH]
             batch[: len(rows)] = rows
-            with torch.inference_mode():
-                found[first : first + len(rows)] = self.network.meaning(torch.from_numpy(batch)).numpy()[: len(rows)]
+            found[first : first + len(rows)] = self.network.meaning(batch)[: len(rows)]
         return found
 
     def _joined(self, meaning: Floats, words: Floats) -> Floats:

@@ -12,7 +12,6 @@ class CodeSettings:
     """How texts become codes, and codes texts.
 
     Attributes:
-        batch: texts coded and read at once. Both sides use this number and pad the last batch.
         closely: windows of a text that are read closely where its code has one place.
         closely_for_several: the same where its code has several places.
         points: how much the best match of each window counts beside the match of the whole, when several sentences of
@@ -21,7 +20,6 @@ class CodeSettings:
         margin: how much nearer, as a difference of cosines, a wording must be than the sentences of the book.
     """
 
-    batch: int = 32
     closely: int = 1
     closely_for_several: int = 6
     points: float = 0.5

@@ -1,24 +1,36 @@
-"""The writer: a small causal language model of sentences, and how codes are read with it.
+"""The writer: a small causal language model of sentences, on numpy.
 
-Sender and receiver must compute the same probabilities to the last bit, or the wording is lost. So both use batches of
-one size, in the same order, one token at a time.
+Sender and receiver must compute the same probabilities to the last bit, or the wording is lost. And a text must be
+written from its own code alone, whatever stands beside it. So every sum is one of two kinds: a product of whole
+numbers, which is exact (`WholeProduct`), or a sum over the last axis of an array whose last axis always has the same
+length. The same text gives the same numbers in any batch, read at once or a token at a time.
+
+The tokens have two levels: the frequent ones, and one entry for all others, which have a softmax of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+import numpy as np
+import numpy.typing as npt
 
-from dpbart.models.code.wording import TextCoder, TextReader, to_edges, to_frequencies
+from dpbart.models.code.weights import EXACT, Arrays, Floats, Table, WholeProduct, below, floats_of
 
 Rows = list[list[int]]
+Ids = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int32]
 
 BEGIN, PAD, END, UNKNOWN, CUT = 0, 1, 2, 3, 4  # CUT (the id of <mask>): here a text was cut in training
 UNWRITTEN = (BEGIN, PAD, UNKNOWN, CUT)
+SCALE = 1 << 24  # the sum of the counts of one level
+_NEVER = np.float32(-1e9)  # the logit of a token that is not written
+_STEP = np.float32(256)  # for 1 in queries and keys; their lengths are at most the root of a head's width
+_VALUES = np.float32(255)  # for the largest entry of a value
+_SHARPNESS = np.float32(0.25)  # of attention
+_ROWS = 96  # states that become probabilities at once: so many fit into a cache
+_TINY = np.float32(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
@@ -34,175 +46,220 @@ class WriterSizes:
     frequent: int = 2_500  # tokens of the first softmax; the others share one entry of it and have their own softmax
 
 
-class Writer(nn.Module):
-    """Tokens so far to the probabilities of the next token, the most frequent tokens first."""
+@dataclass(frozen=True)
+class Spelling:
+    """The shares of the tokens of some texts, on both levels: where a share begins, and how wide it is.
 
-    order: Tensor  # (vocabulary,): the id at each place of that order
-    rank: Tensor  # (vocabulary,): the place of each id
+    Attributes:
+        shares: (texts, 2 x tokens, 2). A share as wide as SCALE says nothing.
+        fits: (texts,): whether a text has as few rare tokens as was asked for; otherwise its shares are wrong.
+    """
 
-    def __init__(self, sizes: WriterSizes) -> None:
-        super().__init__()
-        self.sizes, width = sizes, sizes.width
-        self.embed = nn.Embedding(sizes.vocabulary, width)
-        self.place = nn.Embedding(sizes.places, width)
-        self.blocks = nn.ModuleList([_Block(width, sizes.heads, sizes.inner) for _ in range(sizes.layers)])
-        self.last = nn.Parameter(torch.zeros(width))  # added to the states that predict the next token
-        self.unembed = nn.Linear(width, sizes.vocabulary)
-        self.gate = nn.Linear(width, 1)  # of all tokens that are not frequent
-        self.register_buffer("order", torch.arange(sizes.vocabulary))
-        self.register_buffer("rank", torch.arange(sizes.vocabulary))
+    shares: npt.NDArray[np.int64]
+    fits: npt.NDArray[np.bool_]
 
-    def hidden(self, ids: Tensor, places: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-        """The states that predict the next tokens.
-
-        Args:
-            ids: (batch, tokens), BEGIN where a text begins.
-            places: (batch, tokens), counted from 0 in each text.
-            mask: which token attends to which, broadcast to (batch, heads, tokens, tokens); None with a cache.
-            cache: keys and values of the earlier tokens; None in training.
-        """
-        width = self.sizes.width
-        states = first = F.rms_norm(self.embed(ids) + self.place(places), (width,))
-        for number, block in enumerate(self.blocks):
-            states = block(states, first, mask, None if cache is None else cache.layers[number])
-        return F.rms_norm(states + self.last, (width,))
-
-    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """The sum over all targets in nats, from states (n, width) and ids (n,)."""
-        frequent, ranks = self.sizes.frequent, self.rank[targets]
-        rare = (ranks >= frequent).nonzero()[:, 0]
-        weight, bias = self.unembed.weight, self.unembed.bias
-        near = torch.cat([F.linear(hidden, weight[:frequent], bias[:frequent]), self.gate(hidden)], 1)
-        nats = F.cross_entropy(near, ranks.clamp(max=frequent), reduction="sum")
-        far = F.linear(hidden[rare], weight[frequent:], bias[frequent:])
-        return nats + F.cross_entropy(far, ranks[rare] - frequent, reduction="sum")
-
-    def probabilities(self, hidden: Tensor) -> Tensor:
-        """The probabilities of all tokens, (n, vocabulary), the most frequent first, from states (n, width)."""
-        frequent = self.sizes.frequent
-        logits = self.unembed(hidden)
-        logits[:, self.rank[list(UNWRITTEN)]] = -1e9
-        near = torch.cat([logits[:, :frequent], self.gate(hidden)], 1).softmax(1)
-        return torch.cat([near[:, :frequent], near[:, frequent:] * logits[:, frequent:].softmax(1)], 1)
-
-    @torch.inference_mode()
-    def step(self, ids: Tensor, cache: Cache) -> Tensor:
-        """Read one token of each text, (batch,), and return the probabilities of the next, (batch, vocabulary)."""
-        places = torch.full_like(ids, cache.length)[:, None]
-        hidden = self.hidden(ids[:, None], places, None, cache)
-        cache.length += 1
-        return self.probabilities(hidden[:, 0])
-
-    @torch.inference_mode()
-    def whole(self, ids: Tensor) -> Tensor:
-        """Read whole texts at once, (batch, tokens): the probabilities after each token, (batch, tokens, vocabulary).
-
-        Rounded differently from `step`, so good for choosing what to say and not for coding it.
-        """
-        batch, tokens = ids.shape
-        mask = torch.ones(tokens, tokens, dtype=torch.bool).tril()
-        hidden = self.hidden(ids, torch.arange(tokens).expand(batch, tokens), mask, None)
-        return self.probabilities(hidden.reshape(batch * tokens, -1)).view(batch, tokens, -1)
+    @property
+    def bits(self) -> npt.NDArray[np.float64]:
+        """What each text costs, (texts,)."""
+        found: npt.NDArray[np.float64] = -np.log2(self.shares[:, :, 1] / SCALE).sum(1)
+        return np.where(self.fits, found, np.inf)
 
 
 class Cache:
-    """Keys and values of the tokens read so far, for one batch."""
+    """Keys and values of the tokens that some texts have so far."""
 
-    def __init__(self, sizes: WriterSizes, batch: int) -> None:
-        shape = (batch, sizes.heads, sizes.places, sizes.width // sizes.heads)
-        self.length = 0
-        self.layers = [_Kept(self, torch.zeros(shape), torch.zeros(shape)) for _ in range(sizes.layers)]
+    def __init__(self, sizes: WriterSizes, texts: int) -> None:
+        shape = (sizes.layers, texts, sizes.heads, sizes.places, sizes.width // sizes.heads)
+        self.length = 0  # tokens read
+        self.keys = np.zeros(shape, np.float32)
+        self.values = np.zeros(shape, np.float32)  # whole numbers
+        self.steps = np.zeros(shape[:-1], np.float32)  # what 1 stands for in them
 
-
-class _Kept:
-    """One layer's part of a cache."""
-
-    def __init__(self, cache: Cache, keys: Tensor, values: Tensor) -> None:
-        self._cache, self._keys, self._values = cache, keys, values
-
-    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one token's keys and values, (batch, heads, 1, width of a head). Returns all so far."""
-        place = self._cache.length
-        self._keys[:, :, place] = keys[:, :, 0]
-        self._values[:, :, place] = values[:, :, 0]
-        return self._keys[:, :, : place + 1], self._values[:, :, : place + 1]
+    def keep(self, texts: Ids) -> None:
+        """Go on with these texts only."""
+        self.keys, self.values, self.steps = self.keys[:, texts], self.values[:, texts], self.steps[:, texts]
 
 
-class _Block(nn.Module):
-    def __init__(self, width: int, heads: int, inner: int) -> None:
-        super().__init__()
+class _Block:
+    """One layer."""
+
+    def __init__(self, weights: Arrays, heads: int) -> None:
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.up = nn.Linear(width, inner, bias=False)
-        self.down = nn.Linear(inner, width, bias=False)
-        self.mix = nn.Parameter(torch.tensor([1.0, 0.0]))  # shares of the states and of the first ones
+        self.qkv, self.out, self.up, self.down = (
+            WholeProduct(Table.stored(weights, f"{name}.weight")) for name in ("qkv", "out", "up", "down")
+        )
+        self.mix = floats_of(weights, "mix")  # shares of the states and of the first ones
 
-    def forward(self, states: Tensor, first: Tensor, mask: Tensor | None, kept: _Kept | None) -> Tensor:
-        batch, tokens, width = states.shape
+    def __call__(self, states: Floats, first: Floats, cache: Cache, layer: int, seen: Floats) -> Floats:
+        """New states, (texts x tokens, width).
+
+        Args:
+            states: likewise.
+            first: the states before the first layer.
+            cache: gets the keys and values of the tokens.
+            layer: the number of this layer.
+            seen: (tokens, places): 1 for what each token attends to.
+        """
+        texts, tokens = cache.keys.shape[1], len(seen)
         states = self.mix[0] * states + self.mix[1] * first
-        heads = self.qkv(F.rms_norm(states, (width,))).view(batch, tokens, 3, self.heads, -1)
-        queries, keys, values = heads.permute(2, 0, 3, 1, 4)  # each (batch, heads, tokens, width of a head)
-        queries, keys = F.rms_norm(queries, (queries.shape[-1],)), F.rms_norm(keys, (keys.shape[-1],))
-        if kept is not None:
-            keys, values = kept.extend(keys, values)
-        looked = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=0.25)
-        states = states + self.out(looked.transpose(1, 2).reshape(batch, tokens, width))
-        inner = F.relu(self.up(F.rms_norm(states, (width,)))).square()
-        return states + self.down(inner)  # type: ignore[no-any-return]
+        parts = self.qkv(_normed(states)).reshape(texts, tokens, 3, self.heads, -1)
+        both = _normed(parts[:, :, :2])
+        both *= _STEP
+        queries, keys = np.rint(both, out=both).transpose(2, 0, 3, 1, 4)  # each (texts, heads, tokens, width of a head)
+        values = parts[:, :, 2]
+        steps = np.maximum(np.abs(values).max(-1), _TINY) / _VALUES
+        here = slice(cache.length, cache.length + tokens)
+        cache.keys[layer, :, :, here] = keys
+        cache.values[layer, :, :, here] = np.rint(values / steps[..., None]).transpose(0, 2, 1, 3)
+        cache.steps[layer, :, :, here] = steps.transpose(0, 2, 1)
+        looked = _attended(queries, cache.keys[layer], cache.values[layer], cache.steps[layer], seen)
+        states += self.out(looked.transpose(0, 2, 1, 3).reshape(states.shape))
+        inner = self.up(_normed(states))
+        np.maximum(inner, 0, out=inner)
+        states += self.down(np.square(inner, out=inner))
+        return states
 
 
-@dataclass(frozen=True)
-class Penmanship:
-    """A writer for wordings of one size: rows of tokens to strings of bits, and back."""
+def _attended(queries: Floats, keys: Floats, values: Floats, steps: Floats, seen: Floats) -> Floats:
+    """What each token sees, (texts, heads, tokens, width of a head); all matrices hold whole numbers."""
+    shares = queries @ keys.swapaxes(-1, -2)  # (texts, heads, tokens, places)
+    shares *= _SHARPNESS / (_STEP * _STEP)
+    np.exp(shares, out=shares)
+    shares *= seen
+    total = shares.sum(-1, keepdims=True)
+    shares *= steps[:, :, None, :]
+    most = np.float32(min(1023, (EXACT - 1) // (int(_VALUES) * shares.shape[-1])))
+    unit = np.maximum(shares.max(-1, keepdims=True), np.float32(1e-30)) / most
+    found: Floats = np.rint(shares / unit) @ values
+    found *= unit / total
+    return found
 
-    writer: Writer
-    bits: int
-    length: int  # most tokens of a text
-    batch: int  # texts coded and read at once; the last batch is padded
 
-    def code(self, rows: Rows) -> list[int]:
-        """The bits of each row, by arithmetic coding under the writer's own probabilities. All take `length` steps."""
-        codes: list[int] = []
-        for first in range(0, len(rows), self.batch):
-            part = rows[first : first + self.batch]
-            codes += self._code_batch([[*row, END][: self.length] for row in part])
-        return codes
+def _normed(rows: Floats) -> Floats:
+    """Rows whose mean square is one."""
+    found: Floats = rows * rows
+    size = np.sqrt(found.mean(axis=-1, keepdims=True) + _TINY)
+    np.divide(rows, size, out=found)
+    return found
 
-    def read(self, codes: Sequence[int]) -> Rows:
-        """Tokens from the bits of each wording, then the likeliest ones, until a text ends or has `length` tokens."""
-        rows: Rows = []
-        for first in range(0, len(codes), self.batch):
-            rows += self._read_batch(codes[first : first + self.batch])
-        return rows
 
-    def _code_batch(self, rows: Rows) -> list[int]:
-        coders, rank = [TextCoder() for _ in rows], self.writer.rank
-        cache, ids = Cache(self.writer.sizes, self.batch), torch.full((self.batch,), BEGIN)
-        for place in range(self.length):
-            edges = to_edges(to_frequencies(self.writer.step(ids, cache).numpy()))  # (batch, vocabulary + 1)
-            for number, row in enumerate(rows):
-                if place < len(row):
-                    coders[number].push(edges[number], int(rank[row[place]]))
-                    ids[number] = row[place]
-        return [coder.code(self.bits) for coder in coders]
+class Writer:
+    """Tokens so far to how likely each token is next, the most frequent tokens first."""
 
-    def _read_batch(self, codes: Sequence[int]) -> Rows:
-        readers, order = [TextReader(code, self.bits) for code in codes], self.writer.order
-        cache, ids = Cache(self.writer.sizes, self.batch), torch.full((self.batch,), BEGIN)
-        rows: Rows = [[] for _ in codes]
-        unfinished = list(range(len(codes)))
-        for _ in range(self.length):
-            probabilities = self.writer.step(ids, cache)
-            chosen = dict(zip(unfinished, probabilities[unfinished].argmax(1).tolist(), strict=True))
-            decided = [number for number in unfinished if not readers[number].free]
-            frequencies = to_frequencies(probabilities[decided].numpy())
-            for number, counts, edges in zip(decided, frequencies, to_edges(frequencies), strict=True):
-                chosen[number] = readers[number].read(counts, edges)
-            for number in unfinished:
-                ids[number] = order[chosen[number]]
-                rows[number].append(int(ids[number]))
-            unfinished = [number for number in unfinished if rows[number][-1] != END]
-            if not unfinished:
-                break
-        return [row[:-1] if row and row[-1] == END else row for row in rows]
+    def __init__(self, sizes: WriterSizes, weights: Arrays) -> None:
+        """Load.
+
+        Args:
+            sizes: all sizes.
+            weights: as they are stored.
+        """
+        self.sizes, self.weights, frequent = sizes, weights, sizes.frequent
+        self.order: Ids = weights["order"].astype(np.int64)  # (vocabulary,): the id at each place of that order
+        self.rank: Ids = np.argsort(self.order)  # (vocabulary,): the place of each id
+        self._embed = Table.stored(weights, "embed.weight")
+        self._place, self._last = floats_of(weights, "place.weight"), floats_of(weights, "last")
+        self._blocks = [_Block(below(weights, f"blocks.{layer}."), sizes.heads) for layer in range(sizes.layers)]
+        table, gate = Table.stored(weights, "unembed.weight"), Table.of(floats_of(weights, "gate.weight"))
+        bias = floats_of(weights, "unembed.bias")
+        bias[self.rank[list(UNWRITTEN)]] = _NEVER
+        near = Table(
+            np.concatenate([table.whole[:frequent], gate.whole]), np.concatenate([table.scale[:frequent], gate.scale])
+        )
+        self._near, self._far = WholeProduct(near), WholeProduct(Table(table.whole[frequent:], table.scale[frequent:]))
+        self._near_bias = np.concatenate([bias[:frequent], floats_of(weights, "gate.bias")])
+        self._far_bias = bias[frequent:]
+
+    def read(self, ids: Ids, cache: Cache) -> Floats:
+        """Read more tokens of each text, (texts, tokens): the states that predict the next, (texts, tokens, width)."""
+        texts, tokens = ids.shape
+        places = np.arange(cache.length, cache.length + tokens)
+        first = _normed(self._embed.rows(ids.reshape(-1)) + np.tile(self._place[places], (texts, 1)))
+        seen = (np.arange(self.sizes.places) <= places[:, None]).astype(np.float32)
+        states = first
+        for layer, block in enumerate(self._blocks):
+            states = block(states, first, cache, layer, seen)
+        cache.length += tokens
+        return _normed(states + self._last).reshape(texts, tokens, -1)
+
+    def near(self, states: Floats) -> Counts:
+        """Whole numbers for the frequent tokens and, last, all others, from states (n, width): (n, frequent + 1)."""
+        return _counts(self._near(states) + self._near_bias)
+
+    def far(self, states: Floats) -> Counts:
+        """Whole numbers for the other tokens, from states (n, width): (n, vocabulary - frequent)."""
+        return _counts(self._far(states) + self._far_bias)
+
+    def bits(self, ids: Ids, wanted: Ids) -> Floats:
+        """What some tokens cost after each token of a text: (texts, tokens, wanted).
+
+        Args:
+            ids: (texts, tokens), BEGIN first.
+            wanted: (texts, wanted), ids.
+        """
+        texts, tokens = ids.shape
+        states = self.read(ids, Cache(self.sizes, texts)).reshape(texts * tokens, -1)
+        ranks, frequent = np.repeat(self.rank[wanted], tokens, axis=0), self.sizes.frequent
+        found = np.empty(ranks.shape, np.float32)
+        for first in range(0, len(states), _ROWS):
+            rows, sought = states[first : first + _ROWS], ranks[first : first + _ROWS]
+            near, far = self._near(rows) + self._near_bias, self._far(rows) + self._far_bias
+            rare = sought >= frequent
+            nats = np.take_along_axis(near, np.minimum(sought, frequent), 1) - _log_sum(near)
+            within = np.take_along_axis(far, np.maximum(sought - frequent, 0), 1) - _log_sum(far)
+            found[first : first + len(rows)] = nats + np.where(rare, within, 0)
+        found *= np.float32(-1 / np.log(2))
+        return found.reshape(texts, tokens, -1)
+
+    def spell(self, ids: Ids, *, rare: int) -> Spelling:
+        """How to spell whole texts, (texts, tokens), each with its END, then PAD. At most `rare` tokens are rare.
+
+        The work is the same for all texts: as many states and rare tokens, whether a text has them or not.
+        """
+        texts, tokens = ids.shape
+        before = np.concatenate([np.full((texts, 1), BEGIN), ids[:, :-1]], 1)
+        states = self.read(before, Cache(self.sizes, texts)).reshape(texts * tokens, -1)
+        ranks, there = self.rank[ids], ids != PAD
+        is_rare = (ranks >= self.sizes.frequent) & there
+        shares = np.empty((texts, tokens, 2, 2), np.int64)  # the last axes: level, begin and width
+        shares[...] = (0, SCALE)
+        near = self._shares(self.near, states, np.minimum(ranks, self.sizes.frequent).reshape(-1))
+        shares[there, 0] = near.reshape(texts, tokens, 2)[there]
+        # The rare tokens of each text come first, then others, so that every text has as many.
+        places = np.argsort(~is_rare, axis=1, kind="stable")[:, :rare]
+        chosen = (places + tokens * np.arange(texts)[:, None]).reshape(-1)
+        far = self._shares(self.far, states[chosen], np.maximum(ranks.reshape(-1)[chosen] - self.sizes.frequent, 0))
+        kept = is_rare.reshape(-1)[chosen]
+        shares.reshape(-1, 2, 2)[chosen[kept], 1] = far[kept]
+        return Spelling(shares.reshape(texts, 2 * tokens, 2), is_rare.sum(1) <= rare)
+
+    @staticmethod
+    def _shares(counts_of: Callable[[Floats], Counts], states: Floats, tokens: Ids) -> npt.NDArray[np.int64]:
+        """Where the share of one token begins and how wide it is, for each state: (n, 2)."""
+        found = np.empty((len(states), 2), np.int64)
+        for first in range(0, len(states), _ROWS):
+            part, rows = tokens[first : first + _ROWS], np.arange(len(tokens[first : first + _ROWS]))
+            counts = counts_of(states[first : first + _ROWS])
+            widths = counts[rows, part]
+            found[first : first + len(part), 0] = np.cumsum(counts, axis=1, dtype=np.int32)[rows, part] - widths
+            found[first : first + len(part), 1] = widths
+        return found
+
+
+def _counts(logits: Floats) -> Counts:
+    """Whole numbers of at least 1 that add up to SCALE in every row, as the softmax of logits (n, tokens)."""
+    tokens = logits.shape[1]
+    logits -= logits.max(1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits *= np.float32(SCALE - tokens) / logits.sum(1, keepdims=True)
+    counts: Counts = logits.astype(np.int32)
+    counts += 1
+    likeliest = np.argmax(counts, axis=1)
+    counts[np.arange(len(counts)), likeliest] += (SCALE - counts.sum(1, dtype=np.int64)).astype(np.int32)
+    return counts
+
+
+def _log_sum(logits: Floats) -> Floats:
+    """The logarithm of the sum of exponentials of each row, (n, 1)."""
+    most = logits.max(1, keepdims=True)
+    found: Floats = most + np.log(np.exp(logits - most).sum(1, keepdims=True))
+    return found

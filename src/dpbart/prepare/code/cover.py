@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dpbart.models.code.book import Floats, Places
+from dpbart.models.code.book import Places
 from dpbart.models.code.foreign import ForeignReader
 from dpbart.models.code.reader import DocumentReader, Reader
+from dpbart.models.code.weights import Floats
 from dpbart.progress import progress
 
 SAME = 0.95  # a cosine above this: two sentences say the same

@@ -14,7 +14,7 @@ from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code.book import Book, Line
 from dpbart.models.code.model import WRITER_TOKENIZER, Networks, Pen, save_code
 from dpbart.models.code.reader import Reader
-from dpbart.models.code.writer import Writer, WriterSizes
+from dpbart.models.code.writer import WriterSizes
 from dpbart.models.sentences import SentenceVectors
 from dpbart.models.text import SPECIAL_TOKENS
 from dpbart.options.recipes import CodeRecipe
@@ -76,7 +76,7 @@ def make_code(
     with minutes.of("book"):
         ordered = order_book(book.lines, reader, text, seed=recipe.seed)
     common = common_words(text.lines, least=recipe.common)
-    parts = Networks(reader, ordered, Pen(tokenizer, author.writer.eval(), common, known_words()))
+    parts = Networks(reader, ordered, Pen(tokenizer, author.writer.taught(), common, known_words()))
     facts = ModelFacts(
         variant="code",
         length=recipe.length,
@@ -123,7 +123,7 @@ def _train_writer(lines: TokenRows, tokenizer: Tokenizer, recipe: CodeRecipe, fo
         places=recipe.length + 2,
         frequent=min(_FREQUENT, vocabulary // 4),
     )
-    writer: Writer = fresh_writer(sizes, seed=recipe.seed)
+    writer = fresh_writer(sizes, seed=recipe.seed)
     if not (folder / "writer.pt").is_file():  # otherwise the saved state has all weights
         with minutes.of("pairs"):
             fit = PairFit(count_pairs(lines, vocabulary), recipe.writer_width, seed=recipe.seed)

@@ -22,11 +22,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
 from dpbart.files import write_whole
-from dpbart.models.code.book import Floats
-from dpbart.models.code.reader import PAD, Ids, Reader, ReaderNetwork, ReaderSizes, unit
+from dpbart.models.code.reader import PAD, Ids, Reader, ReaderSizes, unit
+from dpbart.models.code.weights import Floats
 from dpbart.models.sentences import SentenceEncoderFiles, SentenceVectors, TransformerVectors
 from dpbart.models.vectors import load_vectors
 from dpbart.options.recipes import CodeRecipe
+from dpbart.prepare.code.networks import ReaderTraining
 from dpbart.prepare.code.texts import in_pieces
 from dpbart.prepare.training import Minutes, smoothed, train
 
@@ -92,10 +93,10 @@ def _word_pieces(lines: Sequence[str], count: int) -> Tokenizer:
     return tokenizer
 
 
-def fresh_network(sizes: ReaderSizes, *, seed: int) -> ReaderNetwork:
+def fresh_network(sizes: ReaderSizes, *, seed: int) -> ReaderTraining:
     """A network that knows nothing yet."""
     torch.manual_seed(seed)
-    network = ReaderNetwork(sizes)
+    network = ReaderTraining(sizes)
     for module in network.modules():
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
@@ -105,7 +106,7 @@ def fresh_network(sizes: ReaderSizes, *, seed: int) -> ReaderNetwork:
     return network
 
 
-def start_from(teacher: SentenceVectors, network: ReaderNetwork, directions: Floats) -> bool:
+def start_from(teacher: SentenceVectors, network: ReaderTraining, directions: Floats) -> bool:
     """Put layers of the teacher into a fresh network. False, and nothing is changed, if they do not fit.
 
     Args:
@@ -174,17 +175,20 @@ def _pruned(layer: dict[str, Tensor], sizes: ReaderSizes) -> dict[str, Tensor]:
 class Student:
     """A learner: the reader, with the teacher's vectors as targets."""
 
-    def __init__(self, reader: Reader, ids: Ids, wanted: Floats, recipe: CodeRecipe) -> None:
+    def __init__(
+        self, network: ReaderTraining, tokenizer: Tokenizer, ids: Ids, wanted: Floats, recipe: CodeRecipe
+    ) -> None:
         """Begin.
 
         Args:
-            reader: learns.
+            network: learns.
+            tokenizer: of the reader.
             ids: (texts, window), padded.
             wanted: (texts, meaning), the teacher's vectors in their widest directions.
             recipe: rates and the size of a step.
         """
-        self.network, self.ids, self.wanted, self.recipe = reader.network.train(), ids, wanted, recipe
-        self._framing = torch.tensor(framing(reader.tokenizer))
+        self.network, self.ids, self.wanted, self.recipe = network.train(), ids, wanted, recipe
+        self._framing = torch.tensor(framing(tokenizer))
         self._lengths = (ids != PAD).sum(1)
         tables = {id(self.network.embed.weight), id(self.network.bag.weight)}
         layers = [weight for weight in self.network.parameters() if id(weight) not in tables]
@@ -286,11 +290,10 @@ def teach(
     directions = widest(vectors, sizes.meaning)
     network = fresh_network(sizes, seed=recipe.seed)
     start_from(teacher, network, directions)
-    reader = Reader(tokenizer, network)
+    ids = Reader(tokenizer, network.taught()).ids(texts)
     with minutes.of("reader"):
-        student = Student(reader, reader.ids(texts), unit(vectors @ directions), recipe)
+        student = Student(network, tokenizer, ids, unit(vectors @ directions), recipe)
         train(student, steps=recipe.reader_steps, file=folder / "reader.pt", title="Reader")
     with torch.no_grad():
         network.bag.weight[[PAD, *framing(tokenizer)]] = 0  # they are in every text and tell nothing
-    network.eval()
-    return reader
+    return Reader(tokenizer, network.taught())

@@ -23,8 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dpbart.files import write_whole
-from dpbart.models.code.writer import BEGIN, CUT, END, PAD, Writer, WriterSizes
+from dpbart.models.code.writer import BEGIN, CUT, END, PAD, WriterSizes
 from dpbart.options.recipes import CodeRecipe
+from dpbart.prepare.code.networks import WriterTraining
 from dpbart.prepare.code.texts import Ids, TokenRows
 from dpbart.prepare.training import Muon
 
@@ -35,10 +36,10 @@ _TOKENS = 14  # in a typical text
 _TIMED = 10  # steps that measure the speed
 
 
-def fresh_writer(sizes: WriterSizes, *, seed: int) -> Writer:
+def fresh_writer(sizes: WriterSizes, *, seed: int) -> WriterTraining:
     """A writer whose blocks begin as identities."""
     torch.manual_seed(seed)
-    writer = Writer(sizes)
+    writer = WriterTraining(sizes)
     nn.init.normal_(writer.place.weight, std=0.02)
     nn.init.zeros_(writer.unembed.bias)
     for name, weight in writer.blocks.named_parameters():
@@ -139,7 +140,7 @@ class PairFit:
         return before / size, after * size * 0.7
 
 
-def start_writer(writer: Writer, tables: PairTables) -> None:
+def start_writer(writer: WriterTraining, tables: PairTables) -> None:
     """Put the tables into a fresh writer."""
     with torch.no_grad():
         writer.order.copy_(tables.order)
@@ -187,13 +188,13 @@ def pack(texts: Sequence[Ids], rows: int, width: int) -> Packed:
     return Packed(ids, targets, places, text, tuple(left))
 
 
-def packed_loss(writer: Writer, packed: Packed) -> tuple[Tensor, int]:
+def packed_loss(writer: WriterTraining, packed: Packed) -> tuple[Tensor, int]:
     """The loss of all tokens in nats, and the number of tokens. Texts of one row do not see each other."""
     text = torch.from_numpy(packed.text)
     width = text.shape[1]
     mask = (text[:, None, :, None] == text[:, None, None, :]) & torch.ones(width, width, dtype=torch.bool).tril()
     ids, places, targets = (torch.from_numpy(array) for array in (packed.ids, packed.places, packed.targets))
-    hidden = writer.hidden(ids, places, mask, None)
+    hidden = writer.hidden(ids, places, mask)
     there = targets >= 0
     return writer.loss(hidden[there], targets[there]), int(there.sum())
 
@@ -201,7 +202,7 @@ def packed_loss(writer: Writer, packed: Packed) -> tuple[Tensor, int]:
 class Author:
     """A learner: the writer, with Muon for its matrices and Adam for the rest."""
 
-    def __init__(self, writer: Writer, lines: TokenRows, recipe: CodeRecipe) -> None:
+    def __init__(self, writer: WriterTraining, lines: TokenRows, recipe: CodeRecipe) -> None:
         self.writer, self.lines, self.recipe = writer.train(), lines, recipe
         matrices: list[Tensor] = [
             weight for block in writer.blocks for weight in block.parameters() if weight.ndim == 2

@@ -1,0 +1,137 @@
+"""How the weights of a code model are stored, mapped into memory and multiplied, with numpy alone.
+
+Large tables are stored as whole numbers from -127 to 127 with a scale for each row, everything else in half precision.
+The file is mapped and not read: tables that are only looked up stay there, and all processes share their pages.
+
+`WholeProduct` multiplies whole numbers that are so small that every sum is exact in single precision. So its result
+never depends on the order of the sums: not on the batch, the place in it, the threads or the library of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Arrays = dict[str, npt.NDArray[Any]]
+
+ONE = 127  # stored for the largest entry of a row
+EXACT = 1 << 24  # whole numbers up to this are exact in single precision
+_QUANTISED = 1 << 16  # entries: smaller tables are stored in half precision
+_SCALE = ".scale"
+_LEVELS = 255  # steps of an input on each side of 0, at least
+_TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "I32": np.int32}
+
+
+def mapped(file: Path) -> Arrays:
+    """The tensors of a safetensors file by name, as views of the file."""
+    with file.open("rb") as stream:
+        view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    start = 8 + int.from_bytes(view[:8], "little")
+    found: Arrays = {}
+    for name, entry in json.loads(view[8:start]).items():
+        if name != "__metadata__":
+            shape = entry["shape"]
+            flat = np.frombuffer(
+                view, _TYPES[entry["dtype"]], count=math.prod(shape), offset=start + entry["data_offsets"][0]
+            )
+            found[name] = flat.reshape(shape)
+    return found
+
+
+def packed(weights: Arrays) -> Arrays:
+    """Weights as they are stored."""
+    found: Arrays = {}
+    for name, each in weights.items():
+        if each.dtype.kind != "f":
+            found[name] = each.astype(np.int32)
+        elif each.ndim == 2 and each.size >= _QUANTISED:
+            table = Table.of(each)
+            found |= {name: table.whole, name + _SCALE: table.scale}
+        else:
+            found[name] = each.astype(np.float16)
+    return found
+
+
+def below(weights: Arrays, prefix: str) -> Arrays:
+    """The weights of one part, by the rest of their names."""
+    return {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(prefix)}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of whole numbers, each with a scale.
+
+    Attributes:
+        whole: (rows, width), from -127 to 127.
+        scale: (rows, 1): what 1 stands for.
+    """
+
+    whole: npt.NDArray[np.int8]
+    scale: npt.NDArray[np.float16]
+
+    @classmethod
+    def of(cls, weights: npt.NDArray[Any]) -> Table:
+        """The nearest rows to some floats, (rows, width)."""
+        floats = weights.astype(np.float32)
+        scale = (np.maximum(np.abs(floats).max(1, keepdims=True), 1e-4) / ONE).astype(np.float16)
+        whole = np.clip(np.rint(floats / scale.astype(np.float32)), -ONE, ONE).astype(np.int8)
+        return cls(whole, scale)
+
+    @classmethod
+    def stored(cls, weights: Arrays, name: str) -> Table:
+        """A table of a model; one that is stored in half precision is rounded now."""
+        if name + _SCALE in weights:
+            return cls(weights[name], weights[name + _SCALE])
+        return cls.of(weights[name])
+
+    def rows(self, numbers: npt.NDArray[np.int64]) -> Floats:
+        """Some rows as floats, (..., width)."""
+        found: Floats = self.whole[numbers].astype(np.float32)
+        found *= self.scale[numbers].astype(np.float32)
+        return found
+
+
+def floats_of(weights: Arrays, name: str) -> Floats:
+    """Weights in single precision, as they are computed with."""
+    found: Floats = weights[name].astype(np.float32)
+    if name + _SCALE in weights:
+        found *= weights[name + _SCALE].astype(np.float32)
+    return found
+
+
+class WholeProduct:
+    """A linear map of whole numbers. The inputs are rounded to whole numbers too, row by row."""
+
+    def __init__(self, table: Table) -> None:
+        outputs, inputs = table.whole.shape
+        parts = -(-inputs * ONE * _LEVELS // EXACT)  # so many sums, each of them exact
+        size = -(-inputs // parts)
+        self._most = np.float32(min(1023, (EXACT - 1) // (ONE * size)))  # stands for the largest input of a row
+        self._parts = [
+            (slice(first, first + size), np.ascontiguousarray(table.whole[:, first : first + size].T, np.float32))
+            for first in range(0, inputs, size)
+        ]
+        self._scale = table.scale.astype(np.float32).reshape(1, outputs)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Rows (n, inputs) to rows (n, outputs)."""
+        steps = np.maximum(rows.max(1, keepdims=True), -rows.min(1, keepdims=True))
+        steps = np.maximum(steps, np.float32(1e-30)) / self._most
+        whole: Floats = rows / steps
+        np.rint(whole, out=whole)
+        sums: Floats | None = None
+        for columns, weights in self._parts:
+            product = whole[:, columns] @ weights
+            sums = product if sums is None else np.add(sums, product, out=sums)
+        assert sums is not None
+        sums *= steps
+        sums *= self._scale
+        return sums
