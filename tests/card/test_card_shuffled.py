@@ -17,6 +17,7 @@ from dpbart.cli import cli
 from dpbart.options.rewriting import Request
 from dpbart.privacy.mechanisms import Response
 from dpbart.privacy.shuffling.release import shuffled_release
+from dpbart.testing import fake_rewriter
 from tests import command_line
 from tests.card.cards import code_rewriter
 from tests.rewrite.jobs import run, shuffle_request
@@ -177,39 +178,42 @@ def test_noise_shows_the_local_and_the_central_guarantee_side_by_side() -> None:
     assert "honest" in done.stdout
 
 
-OWN_CODE = "from its own code alone, whatever texts share its batch"
+OWN_CODE = "from its own latent alone, whatever texts share its batch"
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "people", "said"),
+    ("epsilon", "people", "model", "said"),
     [
-        (10, 1000, False),  # codes of the book: a text of it is looked up
-        (16, 10**6, False),
-        (20, 10**6, True),  # longer codes: texts are decoded in batches
-        (20, 10, False),  # shuffling gains nothing, so there is no central guarantee
+        (10, 1000, "mini-code", False),  # codes of the book: a text of it is looked up
+        (16, 10**6, "mini-code", False),
+        (20, 10**6, "mini-code", False),  # wording: read with whole numbers
+        (4, 10**4, "mini-adept", True),  # latents: decoded in batches
+        (20, 10, "mini-adept", False),  # shuffling gains nothing, so there is no central guarantee
     ],
 )
 def test_noise_says_where_a_central_epsilon_needs_that_batches_do_not_matter(
-    epsilon: int, people: int, said: bool
+    epsilon: int, people: int, model: str, said: bool
 ) -> None:
-    given = ["noise", "--epsilon", str(epsilon), "--people", str(people), "--delta", "1e-8"]
+    given = ["noise", "--epsilon", str(epsilon), "--people", str(people), "--delta", "1e-8", "--model", model]
+    given += ["--mechanism", "laplace"] if model == "mini-adept" else []
     done = CliRunner().invoke(cli, given)
     assert (OWN_CODE in " ".join(done.stdout.split())) is said
     figures = json.loads(CliRunner().invoke(cli, [*given, "--json"]).stdout)
     assert any(OWN_CODE in line["words"] for line in figures["shuffled"]["words"]) is said
 
 
-@pytest.mark.parametrize("said", [False, True])
-def test_a_card_says_where_a_central_epsilon_needs_that_batches_do_not_matter(said: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["book", "wording", "latent"])
+def test_a_card_says_where_a_central_epsilon_needs_that_batches_do_not_matter(kind: str, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("text\n" + "a text\n" * ROWS)
-    run(shuffle_request(tmp_path), code_rewriter(Response(1.0, 1 << 11), worded=said))
+    codes = code_rewriter(Response(1.0, 1 << 11), worded=kind == "wording")
+    run(shuffle_request(tmp_path), fake_rewriter(epsilon=1.0, mechanism="laplace") if kind == "latent" else codes)
     card = read_card(tmp_path / "out.csv.card.json")
     assert card.shuffled is not None
-    assert card.shuffled.rule == "blanket"
-    assert (OWN_CODE in card.trust_model) is said
+    assert card.shuffled.rule == ("clones" if kind == "latent" else "blanket")
+    assert (OWN_CODE in card.trust_model) is (kind == "latent")
     for page in (card.as_text(), card.as_html()):
         top = page.partition("Local" if page.startswith("PRIVACY") else "<h2>The promise")[0]
-        assert (OWN_CODE in top) is said
+        assert (OWN_CODE in top) is (kind == "latent")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,12 @@ class LatentFamily:
         public = SideInformation.of(noise, clip, columns, length=length) if bundle.facts.told else None
         return ColumnsChannel(columns, clip, noise, self.positions(length), public)
 
+    def on_gpu(self, bundle: Bundle) -> bool:
+        """On one that torch can use."""
+        import torch
+
+        return torch.cuda.is_available()
+
     def clip_of(self, bundle: Bundle) -> Clip:
         """The clip of a model's latent.
 

@@ -67,7 +67,10 @@ class Family(Protocol):
 
     @property
     def network(self) -> str:
-        """The module that loads its models. It imports torch, and transformers only if the models need it."""
+        """The module that loads its models, with all that they need."""
+
+    def on_gpu(self, bundle: Bundle) -> bool:
+        """Whether a model runs on a GPU here."""
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int, use: BookUse

@@ -1,7 +1,6 @@
 """The family of code models: a text becomes one code, places in a book of public sentences or wording.
 
-Torch is imported when a model is loaded, and not before. The files that compute with it are reader.py, writer.py,
-fitting.py, foreign.py and model.py. Only a model with a foreign sentence encoder uses transformers.
+It computes with numpy alone. Only a model with a sentence encoder of the transformers library uses torch.
 """
 
 from __future__ import annotations
@@ -43,6 +42,10 @@ class CodeFamily:
             self.table(bundle), mechanism, epsilon=epsilon, sentences=sentences, book_only=use.only, model=bundle.name
         )
 
+    def on_gpu(self, bundle: Bundle) -> bool:
+        """Never: it is small."""
+        return False
+
     def table(self, bundle: Bundle) -> CodeTable:
         """The size of a code at each budget."""
         try:
@@ -63,7 +66,7 @@ class CodeFamily:
         return read_book(bundle.folder)
 
     def book_reader(self, bundle: Bundle, use: BookUse) -> CodeBookReader:
-        """Its sentence encoder and the chosen part of its book. Torch is imported here and not before."""
+        """Its sentence encoder and the chosen part of its book."""
         from dpbart.models.code.model import CodeBookReader, Networks
 
         parts = Networks.load(bundle.folder, writes=False)
@@ -126,7 +129,7 @@ class CodeFamily:
         use: BookUse,
         entropy: Entropy,
     ) -> CodeModel:
-        """Load both sides of a model. Torch is imported here and not before. Nothing is drawn while it writes."""
+        """Load both sides of a model. Nothing is drawn while it writes."""
         from dpbart.models.code.model import load_code
 
         line = self.line(bundle, length=length, beams=beams, use=use)

@@ -26,7 +26,7 @@ from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
 from dpbart.models.code.reader import DocumentReader, Reader, ReaderNetwork, ReaderSizes
 from dpbart.models.code.settings import MODEL_TYPE, CodeSettings
-from dpbart.models.code.weights import Arrays, Floats, below, mapped
+from dpbart.models.code.weights import Arrays, Floats, below, mapped, one_thread
 from dpbart.models.code.wording import WordingReader
 from dpbart.models.code.writer import Writer, WriterSizes
 from dpbart.models.hub import foreign_errors, read_config
@@ -88,7 +88,8 @@ class CodeModel:
 
     def encode(self, texts: Sequence[str]) -> Places | list[tuple[int]]:
         """The values that mean the same for each text; see `CodeEncoder`."""
-        return self.encoder.encode(texts)
+        with one_thread():
+            return self.encoder.encode(texts)
 
     def read(self, texts: Sequence[str]) -> list[str]:
         """The texts as far as the model can write them: the first tokens of a wording, or all of them."""
@@ -100,7 +101,8 @@ class CodeModel:
 
     def decode(self, private: Private[Codes]) -> list[str]:
         """A text for each code."""
-        return self.decoder.decode(private)
+        with one_thread():
+            return self.decoder.decode(private)
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,8 @@ class CodeBookReader:
 
     def read(self, texts: Sequence[str]) -> Floats:
         """A unit vector for each whole text, (texts, vector); zeros if nothing could be read."""
-        return self.reader.documents(texts, closely=self.settings.closely).whole
+        with one_thread():
+            return self.reader.documents(texts, closely=self.settings.closely).whole
 
 
 def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, settings: CodeSettings) -> CodeModel:

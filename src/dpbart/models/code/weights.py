@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 import math
 import mmap
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 Floats = npt.NDArray[np.float32]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -44,6 +47,18 @@ def mapped(file: Path) -> Arrays:
             )
             found[name] = flat.reshape(shape)
     return found
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Products in one thread. They are small, so more threads wait for each other longer than they compute, and
+    processes take the other cores."""
+    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    return limited
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def packed(weights: Arrays) -> Arrays:

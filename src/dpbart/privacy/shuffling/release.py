@@ -33,8 +33,8 @@ from dpbart.privacy.shuffling.amplification import LOCAL, Shuffled, Steps, centr
 
 KNOWN_SHARE = 10  # a tenth of the rows is known to the attacker of the second statement
 OWN_CODE = (
-    "the central guarantee needs that a text is written from its own code alone, whatever texts share its batch. No "
-    "test shows that yet: the rounding of a batch might depend on all of its texts"
+    "the central guarantee needs that a text is written from its own latent alone, whatever texts share its batch. No "
+    "test shows that: the rounding of a batch might depend on all of its texts"
 )
 _AIM = 0.9  # of the delta that is allowed: the search for a row's delta ends after few steps
 
@@ -55,16 +55,17 @@ class ShuffledRelease:
 def needs_own_code(rule: str, recipe: str) -> bool:
     """Whether a central guarantee rests on OWN_CODE, given its rule and the recipe of a run or a channel.
 
-    It does not where a code is places in the book, whose sentences are looked up. In older recipes all bits are gist.
+    It does not for a code: sentences of the book are looked up, and a wording is read with whole numbers, the same in any
+    batch (models/code/writer.py). In older recipes, which name no form, that holds only if all bits are gist.
 
     >>> [needs_own_code("blanket", recipe) for recipe in ("bits:15|form:book", "bits:24|form:wording", "mech:laplace")]
-    [False, True, True]
+    [False, False, True]
     >>> [needs_own_code("blanket", recipe) for recipe in ("bits:15|gist:15", "bits:24|gist:4")]
     [False, True]
     """
     stated = dict(part.partition(":")[::2] for part in recipe.split("|"))
-    in_book = stated.get("form") == "book" or ("bits" in stated and stated["bits"] == stated.get("gist"))
-    return rule != LOCAL and not in_book
+    coded = "form" in stated or ("bits" in stated and stated["bits"] == stated.get("gist"))
+    return rule != LOCAL and not coded
 
 
 def shuffled_release(

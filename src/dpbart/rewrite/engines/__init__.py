@@ -12,7 +12,7 @@ from dpbart.rewrite.engines.engine import Engine, Inline, Processes, check_worke
 from dpbart.rewrite.engines.on_ray import OnRay
 from dpbart.rewrite.rewriter import Rewriter
 
-WORTH_WORKERS = 2000  # rows; below this, loading the model in every worker takes longer than the work itself
+WORTH_WORKERS = 500  # rows; below this, starting workers takes about as long as the work itself
 MOST_WORKERS = 8  # by default: each worker holds the whole model in memory
 
 Choose = Callable[[ChosenModel, int | None, int | None, str | None], Engine]
@@ -23,14 +23,13 @@ def _local(chosen: ChosenModel, workers: int | None, rows: int | None, address: 
     if address is not None:
         raise BadParameter(f"an address needs the Ray engine, got {address!r}. Pass --engine ray with it.")
     make, replayed = partial(Rewriter.of, chosen), chosen.settings.replay_seed is not None
+    family = family_of(chosen.bundle)
     if workers is None and (replayed or rows is None or rows < WORTH_WORKERS):
         workers = 1
     elif workers is None:
-        import torch
-
-        workers = 1 if torch.cuda.is_available() else min(usable_cores(), MOST_WORKERS)
+        workers = 1 if family.on_gpu(chosen.bundle) else min(usable_cores(), MOST_WORKERS)
     check_workers(workers, replayed=replayed)
-    return Inline(make) if workers == 1 else Processes(make, workers, (family_of(chosen.bundle).network,))
+    return Inline(make) if workers == 1 else Processes(make, workers, (family.network,))
 
 
 def _on_ray(chosen: ChosenModel, workers: int | None, rows: int | None, address: str | None) -> Engine:

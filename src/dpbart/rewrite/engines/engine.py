@@ -13,6 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -69,6 +70,13 @@ def check_workers(workers: int, *, replayed: bool) -> None:
 def usable_cores() -> int:
     """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def limit_threads(threads: int) -> None:
+    """So many threads for torch in this worker, if it has torch or imports it later. Code models use one thread."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 def ended(batches: Iterable[Some]) -> Iterator[Some | None]:
@@ -136,8 +144,9 @@ class Processes:
 
     def _pool(self) -> ProcessPoolExecutor:
         threads = max(1, usable_cores() // self.workers)
-        # Torch's threads do not survive a fork, so workers are not forked from this process. They are forked from a
-        # server that has imported everything and computed nothing, so that even replacement workers start at once.
+        # The threads of torch and BLAS do not survive a fork, so workers are not forked from this process. They are
+        # forked from a server that has imported everything and computed nothing, so that even replacement workers start
+        # at once.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([Rewriter.__module__, *self.preload])
         return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(self.make, threads))
@@ -147,9 +156,7 @@ def _start(make: Make, threads: int) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which stops between batches
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
-    import torch
-
-    torch.set_num_threads(threads)
+    limit_threads(threads)
     try:
         _worker = make()
     except DpbartError as error:  # raised with the first batch: an error here would only break the pool

@@ -22,7 +22,17 @@ from itertools import cycle
 from typing import Any
 
 from dpbart.errors import EngineFailed, MissingExtra
-from dpbart.rewrite.engines.engine import IN_FLIGHT, MOST_DEATHS, Answers, Make, Some, ended, keeps_dying, usable_cores
+from dpbart.rewrite.engines.engine import (
+    IN_FLIGHT,
+    MOST_DEATHS,
+    Answers,
+    Make,
+    Some,
+    ended,
+    keeps_dying,
+    limit_threads,
+    usable_cores,
+)
 from dpbart.rewrite.rewriter import Rewriting
 
 SECONDS_TO_CONNECT = 10.0
@@ -38,9 +48,7 @@ class RayWorker:
     """The code of one Ray actor."""
 
     def __init__(self, make: Make, threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
+        limit_threads(threads)
         self._rewriter = make()
 
     def rewrite(self, texts: Sequence[str], row: int) -> Rewriting:
