@@ -13,14 +13,12 @@ import numpy.typing as npt
 
 from dpbart.channels.code import CodeSize
 from dpbart.models.code.book import Book, Places, nearest_of
-from dpbart.models.code.fitting import CANDIDATES, UNEVEN, Fitter, Form
+from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.reader import DocumentReader, Documents, unit
 from dpbart.models.code.settings import CodeSettings
 from dpbart.models.code.weights import Floats
 from dpbart.models.code.wording import code_of
 
-_READ = 3  # forms of a text that are read closely: those with the nearest words
-_FRAME = 2  # tokens around a form
 _AT_ONCE = 8  # documents compared with the book in one product
 CONSIDERED = 256  # sentences of the book compared with a document, by its whole and by each of its windows
 
@@ -51,12 +49,12 @@ class CodeEncoder:
         places = self._several(documents) if several else self.book.nearest(documents.whole, self.size.near)
         if self.fitter is None:
             return places
-        forms, near = self._worded(texts, documents.whole, self.fitter)
+        forms = self.fitter.fit([self.fitter.reader.typical(text) for text in texts], documents.whole)
         by_book = np.sum(self._said(places) * documents.whole, axis=1)
         found = []
-        for form, better, row in zip(forms, near > by_book + self.settings.margin, places, strict=True):
+        for (form, near), book, row in zip(forms, by_book.tolist(), places, strict=True):
             codes = self._named(row), code_of(form.shares, self.size.wording_bits)  # both, for every text
-            found.append((codes[int(better)],))
+            found.append((codes[near > book + self.settings.margin],))
         return found
 
     def _named(self, places: npt.NDArray[np.int64]) -> int:
@@ -131,22 +129,3 @@ class CodeEncoder:
             ]
         sets += [silent] * (size.places - len(sets))
         return [value for values in sets for value in values]
-
-    def _worded(self, texts: Sequence[str], wholes: Floats, fitter: Fitter) -> tuple[list[Form], Floats]:
-        """The shortened form of each text that is nearest to it, and how near it is, less for its gaps."""
-        forms = fitter.fit([fitter.reader.typical(text) for text in texts])
-        said, tokens = [form.text for each in forms for form in each], fitter.longest + _FRAME
-        gaps = UNEVEN * np.array([form.gaps for each in forms for form in each], np.float32)
-        rows = np.arange(len(texts))[:, None]
-        skimmed = unit(fitter.reader.bags(said, tokens=tokens)).reshape(len(texts), CANDIDATES, -1)
-        words = wholes[:, -skimmed.shape[2] :]
-        promise = np.einsum("tcv,tv->tc", skimmed, unit(words))
-        missing = np.array([not text for text in said]).reshape(promise.shape)
-        promise = np.where(missing, -2.0, promise - gaps.reshape(promise.shape))
-        chosen = np.argsort(-promise, axis=1, kind="stable")[:, :_READ]  # (texts, read)
-        read = [forms[text][place] for text, places in enumerate(chosen.tolist()) for place in places]
-        vectors = fitter.reader.sentences([form.text for form in read], tokens=tokens).reshape(*chosen.shape, -1)
-        near = np.einsum("tcv,tv->tc", vectors, wholes) - gaps.reshape(promise.shape)[rows, chosen]
-        near = np.where(missing[rows, chosen], -1.0, near)
-        best = near.argmax(1)
-        return [read[_READ * text + place] for text, place in enumerate(best.tolist())], near[rows[:, 0], best]

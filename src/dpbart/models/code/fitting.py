@@ -6,8 +6,10 @@ count keeps it fluent. Names, numbers and rare words cost the most and are what 
 text has to be shortened they go first, and a stand-in ("someone" for a name) takes their place.
 
 One pass of the writer gives the cost of every word after every beginning of the text: the exact cost of a word when the
-words just before it are dropped. The best way through the text is then found for several sums of bits (shortening.py),
-and the shortened texts are spelled for their exact costs. Every text takes the same work, in arrays of one shape.
+words just before it are dropped. One pass of the reader gives what every word adds to the meaning. The best way through
+the text is then found for several sums of bits (shortening.py), and the shortened texts are spelled for their exact
+costs. The best of them is changed a little in many ways; the changes that promise most are spelled, too. What promises
+most in the end is read. Every text takes the same work, in arrays of one shape.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,20 +25,22 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from dpbart.models.code.reader import Reader
-from dpbart.models.code.shortening import Words, best_paths
+from dpbart.models.code.shortening import Kept, Steps, Words, best_paths, changes
 from dpbart.models.code.weights import Floats
 from dpbart.models.code.writer import BEGIN, END, PAD, Rows, Writer
 
 UNIT = re.compile(r"\s*\w+(?:['’\-]\w+)*|\s*[^\w\s]+")  # a word with its apostrophes and hyphens, or punctuation
-# What every gap between kept words costs. With dear gaps, whole phrases are kept or dropped. For each of them a form is
-# made and spelled; then, with the bits that it really took, forms that may take these shares of the room. If the text
-# fits as it is, it takes the place of the last one.
-GAPS = (0.01, 0.06)
-SHARES = ((1.0, 0.85), (0.95,))
-CANDIDATES = len(GAPS) + sum(map(len, SHARES))
-UNEVEN = 0.015  # by how much a form must be nearer for every gap more
-SLACK = 1.5  # bits: an interval must lie inside a piece, not only be as small
+GAP = 0.02  # what every gap between kept words costs: so whole phrases are kept or dropped
+# A first form is made and spelled; then, with the bits that it really took, forms that may take these shares of the
+# room. If the text fits as it is, it takes the place of the last one.
+SHARES = (1.0, 0.8)
+CHANGES = 4  # of the best form that are spelled
+READ = 3  # forms that are read
+# Bits. The piece around the middle of an interval that is no smaller lies at least half inside it, so it is read as
+# that text. The rest is for rounding.
+SLACK = 0.01
 _AT_ONCE = 16  # texts
+_FRAME = 2  # tokens of the reader around a form
 _COMMON_BITS = 9.0  # a name of fewer bits is so frequent that it tells little
 _INSIDE = 4.0  # bits of every later token of a first word or a stand-in, about
 _AFTER_STOP = 0.5  # bits of the end after a full stop, about
@@ -48,28 +51,26 @@ _FOR_NAMES = (" someone", " something", " somewhere")
 _FOR_NUMBERS = (" some", " many", " several", " two", " one", " another")
 _STOP = "."  # an end for what is left
 _DEAR = 1e6  # bits: no unit
-_UNIT_TOKENS = 8  # of the reader, in one unit
 
 
 class Form(NamedTuple):
-    """A shortened text.
+    """A text that may be sent.
 
     Attributes:
-        text: empty if it does not fit.
-        gaps: how often words were dropped between kept ones.
+        text: what is said; empty if it does not fit.
+        kept: (units,): which units of the original it has.
+        promise: how near it is to what should be said, less for what reads badly, by estimate.
+        rough: how badly it reads, as a difference of cosines.
+        bits: that it takes.
         shares: how it is spelled, (shares, 2); see `Spelling`.
     """
 
     text: str
-    gaps: int
+    kept: Kept
+    promise: float
+    rough: float
+    bits: float
     shares: npt.NDArray[np.int64]
-
-
-class _Draft(NamedTuple):
-    """A shortened text that may not fit, and the number of its gaps."""
-
-    text: str
-    gaps: int
 
 
 class _Unit(NamedTuple):
@@ -77,7 +78,7 @@ class _Unit(NamedTuple):
 
     Attributes:
         text: with the space before it.
-        gain: what is gained by keeping it.
+        gain: what is gained by keeping it, if a rule says so.
         token: the column of its first token.
         inside: bits of its other tokens.
         first: the column of its first token at the beginning of a text, with a capital.
@@ -86,7 +87,7 @@ class _Unit(NamedTuple):
     """
 
     text: str
-    gain: float
+    gain: float | None
     token: int
     inside: float
     first: int
@@ -116,11 +117,15 @@ class Fitter:
         """Rare tokens of a form, at most. Each takes about 13 bits."""
         return min(self.longest, self.bits // 13 + 1)
 
-    def fit(self, texts: Sequence[str]) -> list[list[Form]]:
-        """Shortened forms of each text, always CANDIDATES of them; an empty one where it does not fit."""
-        found: list[list[Form]] = []
+    def fit(self, texts: Sequence[str], wholes: Floats) -> list[tuple[Form, float]]:
+        """The form of each text that is nearest to a vector, (texts, vector), less for what reads badly; and how near.
+
+        Every text gets as many forms. If none fits, the form is empty and -1 near.
+        """
+        found: list[tuple[Form, float]] = []
         for first in range(0, len(texts), _AT_ONCE):
-            found += self._fit_batch([self._units(text) for text in texts[first : first + _AT_ONCE]])
+            part = slice(first, first + _AT_ONCE)
+            found += self._fit_batch([self._units(text) for text in texts[part]], wholes[part])
         return found
 
     def tokens(self, texts: Sequence[str]) -> Rows:
@@ -136,67 +141,68 @@ class Fitter:
     def _units(self, text: str) -> list[str]:
         return UNIT.findall(text)[: self.length - 1]
 
-    def _fit_batch(self, texts: Sequence[list[str]]) -> list[list[Form]]:
-        """The texts as they are and their shortened forms, as far as they fit, in two rounds: forms that took too many
-        bits, or left some, are followed by others."""
+    def _fit_batch(self, texts: Sequence[list[str]], wholes: Floats) -> list[tuple[Form, float]]:
+        """Three rounds of forms: by the costs in the text, by the bits they really took, and changes of the best."""
         count, room = len(texts), self.bits - SLACK
-        changed, words, wholes = self._changed(texts)
-        first = self._drafts(changed, words, [(gap, np.full(count, room)) for gap in GAPS])
-        forms, taken = self._spelled(first)
-        second = self._drafts(
-            changed,
-            words,
-            [
-                (gap, share * room * room / np.maximum(bits, 1.0))
-                for gap, bits, shares in zip(GAPS, taken, SHARES, strict=True)
-                for share in shares
-            ],
-        )
-        second[-1] = [
-            _Draft("".join(units).strip(), 0) if bits <= room else draft
-            for units, bits, draft in zip(texts, wholes, second[-1], strict=True)
-        ]
-        return [list(each) for each in zip(*forms, *self._spelled(second)[0], strict=True)]
+        cut = self._cut(texts, wholes)
+        words = Words.of([each.words for each in cut])
+        rounds = [self._spelled(cut, self._paths(words, [np.full(count, room)]))]
+        taken = np.maximum([form.bits for (form,) in rounds[0]], 1.0)
+        second = self._paths(words, [share * room * room / taken for share in SHARES])
+        whole = [each.whole if each.bits <= room else rows[-1] for each, rows in zip(cut, second, strict=True)]
+        rounds.append(self._spelled(cut, [[*rows[:-1], last] for rows, last in zip(second, whole, strict=True)]))
+        best = [max([*one, *other], key=_promise) for one, other in zip(*rounds, strict=True)]
+        near = [each.changes(form, room - form.bits) for each, form in zip(cut, best, strict=True)]
+        rounds.append(self._spelled(cut, near))
+        return self._nearest([[form for forms in each for form in forms] for each in zip(*rounds, strict=True)], wholes)
 
-    def _drafts(
-        self, changed: Sequence[list[_Unit]], words: Words, asked: Sequence[tuple[float, npt.NDArray[np.float64]]]
-    ) -> list[list[_Draft]]:
-        """A draft of each text for each price of a gap and budgets (texts,)."""
-        count = len(changed)
-        paths = best_paths(
-            words.repeated(len(asked)),
-            np.concatenate([budgets for _, budgets in asked]).astype(np.float32),
-            np.repeat(np.array([gap for gap, _ in asked], np.float32), count),
-            bits=self.bits,
-        )
-        drafts = [
-            _Draft(shortened([unit.text for unit in changed[number % count]], path), _gaps(path))
-            for number, path in enumerate(paths)
-        ]
-        return [drafts[first : first + count] for first in range(0, len(drafts), count)]
+    def _paths(self, words: Words, budgets: Sequence[npt.NDArray[np.float64]]) -> list[list[Kept]]:
+        """What each text keeps within each of some budgets, (texts,) each."""
+        count = len(words.count)
+        asked = np.concatenate(budgets).astype(np.float32)
+        paths = best_paths(words.repeated(len(budgets)), asked, gap=GAP, bits=self.bits)
+        kept = np.zeros((len(budgets), count, words.gains.shape[1]), bool)
+        for number, path in enumerate(paths):
+            kept[number // count, number % count, path] = True
+        return [list(rows) for rows in kept.transpose(1, 0, 2)]
 
-    def _spelled(self, drafts: Sequence[Sequence[_Draft]]) -> tuple[list[list[Form]], npt.NDArray[np.float64]]:
-        """The forms of all drafts, and the bits of each, (drafts, texts)."""
-        flat = [draft for each in drafts for draft in each]
-        ids, fits = np.full((len(flat), self.longest), PAD), np.zeros(len(flat), bool)
-        for number, row in enumerate(self.tokens([draft.text for draft in flat])):
-            kept = [*row[: self.longest - 1], END]
-            ids[number, : len(kept)] = kept
+    def _spelled(self, cut: Sequence[_Cut], kept: Sequence[Sequence[Kept]]) -> list[list[Form]]:
+        """The forms of each text, as many for each."""
+        drafts = [(each, rows) for each, several in zip(cut, kept, strict=True) for rows in several]
+        said = [each.text(rows) for each, rows in drafts]
+        ids, fits = np.full((len(said), self.longest), PAD), np.zeros(len(said), bool)
+        for number, row in enumerate(self.tokens(said)):
+            shown = [*row[: self.longest - 1], END]
+            ids[number, : len(shown)] = shown
             fits[number] = 0 < len(row) < self.longest
         spelling = self.writer.spell(ids, rare=self.rare)
         fits &= spelling.fits & (spelling.bits <= self.bits - SLACK)
-        forms = [
-            Form(draft.text if fit else "", draft.gaps, shares)
-            for draft, fit, shares in zip(flat, fits.tolist(), spelling.shares, strict=True)
-        ]
-        count = len(drafts[0])
-        rows = [forms[first : first + count] for first in range(0, len(forms), count)]
-        return rows, spelling.bits.reshape(len(drafts), count)
+        forms = []
+        for number, (each, rows) in enumerate(drafts):
+            near, rough = each.worth(rows)
+            fit = bool(fits[number])
+            text, promise = (said[number], near - rough) if fit else ("", -1.0)
+            forms.append(Form(text, rows, promise, rough, float(spelling.bits[number]), spelling.shares[number]))
+        count = len(kept[0])
+        return [forms[first : first + count] for first in range(0, len(forms), count)]
+
+    def _nearest(self, forms: Sequence[Sequence[Form]], wholes: Floats) -> list[tuple[Form, float]]:
+        """The nearest form of each text, of those that promise most, after reading them."""
+        best = [sorted(each, key=_promise, reverse=True)[:READ] for each in forms]
+        said = [form.text for each in best for form in each]
+        vectors = self.reader.sentences(said, tokens=self.longest + _FRAME).reshape(len(forms), READ, -1)
+        near = np.einsum("tcv,tv->tc", vectors, wholes)
+        found = []
+        for each, cosines in zip(best, near.tolist(), strict=True):
+            values = [cosine - form.rough if form.text else -1.0 for form, cosine in zip(each, cosines, strict=True)]
+            place = int(np.argmax(values))
+            found.append((each[place], values[place]))
+        return found
 
     # -- what each unit costs and says ---------------------------------------------------------------------------------
 
-    def _changed(self, texts: Sequence[list[str]]) -> tuple[list[list[_Unit]], Words, list[float]]:
-        """The units of each text, with stand-ins for telling ones; what they cost and gain; the bits of each text."""
+    def _cut(self, texts: Sequence[list[str]], wholes: Floats) -> list[_Cut]:
+        """The units of each text, with stand-ins for telling ones, and what they cost and say."""
         rows = [self._tokens_of_units(units) for units in texts]
         room = self.length - 1  # tokens of a text without its end, and units
         ids = np.full((len(texts), self.length), PAD)
@@ -210,22 +216,23 @@ class Fitter:
             heads.append([firsts.pop(0) for _ in units])
             wanted[number, room : room + len(units)] = [row[0] if row else END for row in heads[-1]]
         bits = self.writer.bits(ids, wanted)  # (texts, length, wanted)
-        shares = self._shares(texts)
         changed = [
             self._with_stand_ins(*each, bits=bits[number])
-            for number, each in enumerate(zip(texts, rows, heads, shares, strict=True))
+            for number, each in enumerate(zip(texts, rows, heads, strict=True))
         ]
-        wholes = []
-        for number, row in enumerate(rows):
+        parts = self.reader.parts([[unit.text for unit in units] for units in changed], most=self.length)
+        found = []
+        for number, (cut, row) in enumerate(zip(changed, rows, strict=True)):
             tokens = np.arange(sum(map(len, row)))
             long = len(tokens) >= self.longest
             own = 0.0 if long else float(bits[number, tokens, tokens].sum())
-            wholes.append(_DEAR if long else own + float(bits[number, len(tokens), self._column(None)]))
-        return changed, self._words(changed, bits), wholes
+            whole = _DEAR if long else own + float(bits[number, len(tokens), self._column(None)])
+            words = self._words(cut, bits[number], self._gains(cut, parts[number]))
+            original = "".join(texts[number]).strip()
+            found.append(_Cut(original, cut, words, parts[number], self.reader, wholes[number], whole))
+        return found
 
-    def _with_stand_ins(
-        self, units: Sequence[str], rows: Rows, heads: Rows, shares: Floats, *, bits: Floats
-    ) -> list[_Unit]:
+    def _with_stand_ins(self, units: Sequence[str], rows: Rows, heads: Rows, *, bits: Floats) -> list[_Unit]:
         """The units of a text that fit into its length. Each run of telling words has become one stand-in."""
         room, place, before = self.length - 1, 0, False
         found: list[_Unit] = []
@@ -241,7 +248,7 @@ class Fitter:
             more = _INSIDE * (len(head) - 1)
             if not telling or (word.islower() and word.isalpha()):
                 # A rare word that is nobody's name goes first, without a stand-in.
-                gain = 0.0 if telling else _gain(word, float(shares[number]))
+                gain = 0.0 if telling else None
                 found.append(_Unit(unit, gain, place, float(own[1:].sum()), room + number, more, end))
             elif not before:
                 found.append(self._stand_in(word, bits[place], first=number == 0, end=end))
@@ -263,30 +270,28 @@ class Fitter:
         capital = self._column(_as_first(best))
         return _Unit(best, _LITTLE, column, more, capital, more, end)
 
-    def _words(self, changed: Sequence[list[_Unit]], bits: Floats) -> Words:
-        most = self.length  # units, with a full stop
-        after = np.full((len(changed), most + 1, most), _DEAR, np.float32)
-        end, gains = np.full((len(changed), most + 1), _DEAR, np.float32), np.zeros((len(changed), most), np.float32)
-        for number, units in enumerate(changed):
-            count, here = len(units), bits[number]
-            ends = [0, *(unit.end for unit in units)]
-            inside = np.array([unit.inside for unit in units], np.float32)
-            after[number, : count + 1, :count] = here[np.ix_(ends, [unit.token for unit in units])] + inside
-            for place, unit in enumerate(units[1:], start=1):
-                after[number, 0, place] = here[0, unit.first] + unit.more
-            end[number, : count + 1] = here[ends, self._column(None)]
-            if units and units[-1].text == _STOP:
-                end[number, count] = _AFTER_STOP
-            gains[number, :count] = [unit.gain for unit in units]
-        return Words(after, end, gains, np.array([len(units) for units in changed]))
+    def _words(self, units: Sequence[_Unit], bits: Floats, gains: Floats) -> Words:
+        """What the units of one text cost and gain."""
+        most, count = self.length, len(units)  # units, with a full stop
+        after, end = np.full((most + 1, most), _DEAR, np.float32), np.full(most + 1, _DEAR, np.float32)
+        ends = [0, *(unit.end for unit in units)]
+        inside = np.array([unit.inside for unit in units], np.float32)
+        after[: count + 1, :count] = bits[np.ix_(ends, [unit.token for unit in units])] + inside
+        after[0, 1:count] = [bits[0, unit.first] + unit.more for unit in units[1:]]
+        end[: count + 1] = bits[ends, self._column(None)]
+        if units and units[-1].text == _STOP:
+            end[count] = _AFTER_STOP
+        return Words(after[None], end[None], gains[None], np.array([count]))
 
-    def _shares(self, texts: Sequence[list[str]]) -> Floats:
-        """What each unit says: its part in the direction of all their words together, (texts, units)."""
-        padded = [unit for units in texts for unit in [*units, *[""] * (self.length - len(units))]]
-        bags = self.reader.bags(padded, tokens=_UNIT_TOKENS).reshape(len(texts), self.length, -1)
-        total = bags.sum(1, keepdims=True)
-        shares: Floats = (bags * total).sum(2) / np.maximum(np.square(total).sum(2), 1e-9)
-        return shares
+    def _gains(self, units: Sequence[_Unit], parts: Floats) -> Floats:
+        """What is gained by keeping each unit: its part in the direction of all of them, closely read; (length,)."""
+        closely = parts[:, : self.reader.sizes.meaning]
+        total = closely.sum(0)
+        shares = closely @ total / max(float(total @ total), 1e-9)
+        gains = np.zeros(self.length, np.float32)
+        for place, unit in enumerate(units):
+            gains[place] = _gain(unit.text.strip(), float(shares[place])) if unit.gain is None else unit.gain
+        return gains
 
     @cached_property
     def _stand_ins(self) -> dict[str, list[int]]:
@@ -323,6 +328,78 @@ class Fitter:
         return rows
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """A text cut into units.
+
+    Attributes:
+        original: the text as it is.
+        units: with stand-ins.
+        words: what they cost and gain.
+        parts: (length, vector), what each adds to the vector of the text.
+        reader: whose vectors these are.
+        sought: (vector,), what should be said.
+        bits: that the original takes.
+    """
+
+    original: str
+    units: list[_Unit]
+    words: Words
+    parts: Floats
+    reader: Reader
+    sought: Floats
+    bits: float
+
+    @property
+    def whole(self) -> Kept:
+        """Stands for the original: more units than there are."""
+        return np.ones(len(self.parts), bool)
+
+    def text(self, kept: Kept) -> str:
+        """What a form says. One with dropped words begins with a capital letter."""
+        if kept.all():
+            return self.original
+        text = "".join(unit.text for unit, there in zip(self.units, kept.tolist(), strict=False) if there).strip()
+        if int(kept.sum()) < len(self.units):
+            text = text.lstrip(",;:.!?) ")
+            text = text[:1].upper() + text[1:]
+        return text
+
+    def worth(self, kept: Kept) -> tuple[float, float]:
+        """How near a form is to what should be said, by estimate, and how badly it reads."""
+        if kept.all():
+            return 1.0, 0.0
+        near = self._near(kept.astype(np.float32)[None] @ self.parts, np.zeros((1, self.parts.shape[1]), np.float32))
+        return float(near[0, 0]), self.steps.along(kept)[1]
+
+    @cached_property
+    def steps(self) -> Steps:
+        return Steps.of(self.words)
+
+    def changes(self, form: Form, room: float) -> list[Kept]:
+        """Forms near to one, always CHANGES of them."""
+        kept = np.zeros_like(form.kept) if form.kept.all() else form.kept
+        last = np.flatnonzero(kept)[-1:].tolist()
+        marked = bool(last) and not self.units[last[0]].text[-1].isalnum()
+        count = len(self.units)
+        return changes(kept, self.steps, room, self._near, self.parts, count=CHANGES, units=count, marked=marked)
+
+    def _near(self, some: Floats, more: Floats) -> Floats:
+        """The cosine of sums of parts, each of some (n, vector) with each of more (m, vector): (n, m)."""
+        cut, share = self.reader.sizes.meaning, self.reader.sizes.share
+        found = np.zeros((len(some), len(more)), np.float32)
+        for half, weight in ((slice(None, cut), share), (slice(cut, None), 1 - share)):
+            one, other, sought = some[:, half], more[:, half], self.sought[half]
+            squares = np.square(one).sum(1)[:, None] + np.square(other).sum(1) + 2 * (one @ other.T)
+            dots = (one @ sought)[:, None] + other @ sought
+            found += np.float32(weight**0.5) * dots / np.sqrt(np.maximum(squares, 1e-9))
+        return found
+
+
+def _promise(form: Form) -> float:
+    return form.promise
+
+
 def _gain(word: str, share: float) -> float:
     """What is gained by keeping a unit."""
     if not any(map(str.isalnum, word)):
@@ -332,21 +409,7 @@ def _gain(word: str, share: float) -> float:
     return max(share, 0.0)
 
 
-def _gaps(path: Sequence[int]) -> int:
-    """How often words were dropped between kept ones."""
-    return sum(after - before > 1 for before, after in pairwise(path))
-
-
 def _as_first(unit: str) -> str:
     """A unit as it stands at the beginning of a text."""
     word = unit.strip()
     return word[:1].upper() + word[1:]
-
-
-def shortened(units: Sequence[str], path: Sequence[int]) -> str:
-    """The kept units of a text as a text. One with dropped words begins with a capital letter."""
-    text = "".join(units[place] for place in path).strip()
-    if len(path) == len(units):
-        return text
-    text = text.lstrip(",;:.!?) ")
-    return text[:1].upper() + text[1:]

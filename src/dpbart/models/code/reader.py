@@ -96,16 +96,31 @@ class ReaderNetwork:
 
     def meaning(self, ids: Ids) -> Floats:
         """Read windows (n, at most window) closely: unit vectors (n, meaning); zeros for windows without a token."""
-        windows, tokens = ids.shape
         there = ids != PAD
         some = there.any(1, keepdims=True)
-        hidden = np.where(there | ~some, np.float32(0), np.float32(-np.inf))  # an empty window attends to its padding
+        kept = (self._states(ids) * there[..., None]).sum(1)
+        found: Floats = unit(self._out(kept / np.maximum(there.sum(1, keepdims=True), 1).astype(np.float32))) * some
+        return found
+
+    def parts(self, ids: Ids) -> Floats:
+        """What each token of windows (n, at most window) adds to both vectors, (n, tokens, meaning + words).
+
+        Close reading ends with a mean over tokens, and skimming is a sum, so both can be taken apart.
+        """
+        closely = self._states(ids) @ self._out.matrix
+        found: Floats = np.concatenate([closely, self._bag.rows(ids)], -1) * (ids != PAD)[..., None]
+        return found
+
+    def _states(self, ids: Ids) -> Floats:
+        """The last states of the tokens of windows, (n, tokens, width)."""
+        windows, tokens = ids.shape
+        there = ids != PAD
+        seen = there | ~there.any(1, keepdims=True)  # an empty window attends to its padding
+        hidden = np.where(seen, np.float32(0), np.float32(-np.inf))
         states = self._norm(self._embed.rows(ids.reshape(-1)) + np.tile(self._place[:tokens], (windows, 1)))
         for layer in self._layers:
             states = layer(states, hidden)
-        kept = (states.reshape(windows, tokens, -1) * there[..., None]).sum(1)
-        found: Floats = unit(self._out(kept / np.maximum(there.sum(1, keepdims=True), 1).astype(np.float32))) * some
-        return found
+        return states.reshape(windows, tokens, -1)
 
     def words(self, ids: Ids) -> Floats:
         """Skim windows (..., window): sums of the vectors of their words (..., words)."""
@@ -121,11 +136,11 @@ class ReaderNetwork:
 
 class _Linear:
     def __init__(self, weights: Arrays) -> None:
-        self._matrix = np.ascontiguousarray(floats_of(weights, "weight").T)  # (inputs, outputs)
+        self.matrix = np.ascontiguousarray(floats_of(weights, "weight").T)  # (inputs, outputs)
         self._bias = floats_of(weights, "bias")
 
     def __call__(self, rows: Floats) -> Floats:
-        found: Floats = rows @ self._matrix
+        found: Floats = rows @ self.matrix
         found += self._bias
         return found
 
@@ -243,6 +258,23 @@ class Reader:
         for place, row in enumerate(rows):
             ids[place, : len(row)] = row
         return self.network.words(ids)
+
+    def parts(self, texts: Sequence[Sequence[str]], *, most: int) -> list[Floats]:
+        """What each unit of some short texts adds to their vectors, in its place: (most, vector) for each text."""
+        clean = ["".join(units).encode("utf-8", "replace").decode("utf-8") for units in texts]
+        encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
+        ids = np.full((-(-len(texts) // BATCH) * BATCH, self.sizes.window), PAD, np.int64)
+        for number, encoding in enumerate(encodings):
+            kept = self._framed(encoding.ids)
+            ids[number, : len(kept)] = kept
+        tokens = np.concatenate([self.network.parts(ids[at : at + BATCH]) for at in range(0, len(ids), BATCH)])
+        found = []
+        for units, encoding, rows in zip(texts, encodings, tokens, strict=False):
+            ends, sums = np.cumsum([len(unit) for unit in units]), np.zeros((most, self.width), np.float32)
+            for (_, end), row in zip(encoding.offsets[: self.sizes.window - 2], rows[1:], strict=False):
+                sums[min(int(np.searchsorted(ends, end)), len(units) - 1)] += row  # the first row begins the text
+            found.append(sums)
+        return found
 
     def windows(self, texts: Sequence[str]) -> Ids:
         """The ids of each text, (texts, windows, window), truncated and padded. Sentences that fit stay whole."""
