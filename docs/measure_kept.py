@@ -19,6 +19,7 @@ from make_docs import CODE, CODE_SAMPLES, EPSILONS, LATENT_SAMPLES, OWN_BUDGET, 
 
 from dpbart import Rewriter
 from dpbart.evaluate.scores import measure_kept, measure_similarity
+from dpbart.evidence.singling import RememberedVectors
 from dpbart.models.bundle import Bundle
 from dpbart.models.families import LatentModel
 from dpbart.models.sentences import SentenceEncoderFiles, SentenceVectors
@@ -127,7 +128,7 @@ def run_latents(models: list[str], texts: list[str]) -> None:
 def run_code(epsilons: list[float], texts: list[str], judge: str | None) -> None:
     tokens = Tokens.load(Bundle.find("mini-pr-plus").folder / "tokenizer.json", length=IDS)
     cut = tokens.decode(tokens.encode(texts))
-    vectors = None if judge is None else load_vectors(SentenceEncoderFiles.find(judge))
+    vectors = None if judge is None else RememberedVectors(load_vectors(SentenceEncoderFiles.find(judge)))
     for epsilon in epsilons:
         name = f"{CODE} {epsilon:g}"
         if not is_current(read_cells("code.json"), name, Bundle.find(CODE), len(cut)):

@@ -26,6 +26,7 @@ from dpbart import Rewriter
 from dpbart.evaluate.classifiers import Classifier, LinearClassifier, VectorsClassifier
 from dpbart.evaluate.data.splits import LabelledTexts
 from dpbart.evaluate.scores import measure_similarity, score
+from dpbart.evidence.singling import RememberedVectors
 from dpbart.models.bundle import Bundle
 from dpbart.models.sentences import SentenceEncoderFiles
 from dpbart.models.vectors import load_vectors
@@ -143,7 +144,7 @@ def main() -> None:
         texts, vectors = documents(asked.data / "imdb.parquet"), None
         for epsilon in (each for each in (10, 20, 35, 50, 70) if each <= asked.up_to):
             if not is_there(name := f"{DOCUMENTS_ROW} {epsilon:g}", bundle):
-                vectors = vectors or load_vectors(SentenceEncoderFiles.find(asked.judge))
+                vectors = vectors or RememberedVectors(load_vectors(SentenceEncoderFiles.find(asked.judge)))
                 rewriter = Rewriter.load(MODEL, epsilon=epsilon)
                 near = measure_similarity(texts, rewriter.rewrite(texts).texts, vectors)
                 save(name, [near.mean], rewriter, unrelated=round(near.unrelated or 0.0, 3))
