@@ -261,13 +261,13 @@ def test_names_and_numbers_get_stand_ins_when_a_text_is_shortened(tiny_code: Bun
         said += f" {form.text}"  # the whole does not fit: every token here costs about 11 bits
     assert said.strip()
     assert not any(word in said for word in ("Anna", "Skoda", "12", "March", "77"))
-    assert fitter.is_telling("Anna")
-    assert fitter.is_telling("12")
-    assert not fitter.is_telling("better")
-    assert not fitter.is_telling("Better")
-    assert not fitter.is_telling("Christmas's")
-    assert not fitter.is_telling("park")
-    assert fitter.is_telling("Park")  # known only as it is spelled
+    assert fitter.cutter.is_telling("Anna")
+    assert fitter.cutter.is_telling("12")
+    assert not fitter.cutter.is_telling("better")
+    assert not fitter.cutter.is_telling("Better")
+    assert not fitter.cutter.is_telling("Christmas's")
+    assert not fitter.cutter.is_telling("park")
+    assert fitter.cutter.is_telling("Park")  # known only as it is spelled
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:

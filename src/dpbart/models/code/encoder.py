@@ -49,7 +49,7 @@ class CodeEncoder:
         places = self._several(documents) if several else self.book.nearest(documents.whole, self.size.near)
         if self.fitter is None:
             return places
-        forms = self.fitter.fit([self.fitter.reader.typical(text) for text in texts], documents.whole)
+        forms = self.fitter.fit([self.fitter.cutter.reader.typical(text) for text in texts], documents.whole)
         by_book = np.sum(self._said(places) * documents.whole, axis=1)
         found = []
         for (form, near), book, row in zip(forms, by_book.tolist(), places, strict=True):

@@ -21,6 +21,7 @@ from dpbart.errors import NotPrepared
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code.book import BOOK_FILE, Book, BookUse, Places, load_book, write_book
+from dpbart.models.code.cutting import Cutter
 from dpbart.models.code.encoder import CodeEncoder
 from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
@@ -96,8 +97,9 @@ class CodeModel:
         fitter = self.encoder.fitter
         if fitter is None:
             return list(texts)
-        rows = [row[: self.line.length] for row in fitter.tokens(texts)]
-        return [text.strip() for text in fitter.tokenizer.decode_batch(rows, skip_special_tokens=True)]
+        cutter = fitter.cutter
+        rows = [row[: self.line.length] for row in cutter.tokens(texts)]
+        return [text.strip() for text in cutter.tokenizer.decode_batch(rows, skip_special_tokens=True)]
 
     def decode(self, private: Private[Codes]) -> list[str]:
         """A text for each code."""
@@ -242,9 +244,9 @@ def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, set
     if not size.worded or parts.pen is None or not isinstance(parts.reader, Reader):
         return CodeModel(line, CodeEncoder(parts.reader, book, size, settings), CodeDecoder(book, size))
     pen, bits = parts.pen, size.wording_bits
-    fitter = Fitter(parts.reader, pen.tokenizer, pen.writer, pen.common, pen.known, bits, line.length)
+    cutter = Cutter(parts.reader, pen.tokenizer, pen.writer, pen.common, pen.known, line.length)
     wording = WordingReader(pen.writer, bits, line.length)
-    encoder = CodeEncoder(parts.reader, book, size, settings, fitter)
+    encoder = CodeEncoder(parts.reader, book, size, settings, Fitter(cutter, bits))
     return CodeModel(line, encoder, CodeDecoder(book, size, pen.tokenizer, wording))
 
 
