@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpbart.models.code.shortening import UNEVEN, UNEXPECTED, Kept, Steps, Words, best_paths, changes
+from dpbart.models.code.shortening import REVERSED, UNEVEN, UNEXPECTED, Kept, Steps, Words, best_paths, changes
 from dpbart.models.code.weights import Floats
 
 SURPRISE = 0.012  # as in shortening.py
 UNITS = 7
+NEGATIONS = np.arange(UNITS) == 2  # the third word is "not"
 
 
 def words_of(seed: int, texts: int = 1, units: int = UNITS) -> Words:
@@ -76,14 +77,14 @@ def roughness(words: Words, path: list[int]) -> float:
     for one, other in pairwise([-1, *path]):
         if one + 1 != other:
             more = max(0.0, float(words.after[0, one + 1, other] - words.after[0, other, other]))
-            found += UNEVEN * (one >= 0) + UNEXPECTED * more
+            found += UNEVEN * (one >= 0) + UNEXPECTED * more + REVERSED * (other == 3)
     return found
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_form_takes_the_bits_and_reads_as_badly_as_its_steps(seed: int) -> None:
     words = words_of(seed)
-    steps = Steps.of(words)
+    steps = Steps.of(words, NEGATIONS)
     for path in subsets(UNITS):
         kept = np.zeros(UNITS, bool)
         kept[path] = True
@@ -96,7 +97,7 @@ def test_a_form_takes_the_bits_and_reads_as_badly_as_its_steps(seed: int) -> Non
 def test_changes_are_the_best_nearby_that_fit(seed: int) -> None:
     """One word dropped or taken back, which is exact: the best of those by brute force is among them."""
     words, random = words_of(seed), np.random.default_rng(seed)
-    steps, parts = Steps.of(words), random.normal(size=(UNITS, 4)).astype(np.float32)
+    steps, parts = Steps.of(words, NEGATIONS), random.normal(size=(UNITS, 4)).astype(np.float32)
     sought = random.normal(size=4).astype(np.float32)
 
     def near(some: Floats, more: Floats) -> Floats:
@@ -133,6 +134,13 @@ def test_a_mark_at_the_end_stays_there() -> None:
         return np.zeros((len(some), len(more)), np.float32)
 
     found = changes(
-        kept, Steps.of(words), 100.0, near, np.zeros((UNITS, 2), np.float32), count=300, units=UNITS, marked=True
+        kept,
+        Steps.of(words, NEGATIONS),
+        100.0,
+        near,
+        np.zeros((UNITS, 2), np.float32),
+        count=300,
+        units=UNITS,
+        marked=True,
     )
     assert all(form[4] and not form[5:].any() for form in found if form.any())

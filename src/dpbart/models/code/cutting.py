@@ -254,7 +254,9 @@ class Cut:
 
     @cached_property
     def steps(self) -> Steps:
-        return Steps.of(self.words)
+        negations = np.zeros(len(self.parts), bool)
+        negations[: len(self.units)] = [bool(_NEGATION.fullmatch(unit.text.strip())) for unit in self.units]
+        return Steps.of(self.words, negations)
 
     def changes(self, form: Kept, room: float, *, count: int) -> list[Kept]:
         """Forms near to one, always `count` of them, that take at most `room` bits more by estimate."""

@@ -23,6 +23,7 @@ Kept = npt.NDArray[np.bool_]  # (units,): which units of a text are kept
 
 UNEVEN = 0.015  # by how much a form must be nearer for every gap between kept words
 UNEXPECTED = 0.004  # and for every bit by which a word is less expected after a gap than in the text, or an end
+REVERSED = 0.1  # and for every word that is kept without the "not" before it
 _RUN = 3  # words that a change drops or takes back, at most
 
 _SKIPPED = 8  # units that may be dropped in a row, at most, except before the last one
@@ -154,8 +155,8 @@ class Steps:
     rough: Costs
 
     @classmethod
-    def of(cls, words: Words) -> Steps:
-        """Of one text."""
+    def of(cls, words: Words, negations: npt.NDArray[np.bool_]) -> Steps:
+        """Of one text, and which of its units are negations, (units,)."""
         after, end = words.after[0], words.end[0]
         bits = np.concatenate([after, end[:, None]], 1)
         own, here = np.append(np.diagonal(after), 0.0), np.arange(bits.shape[1])
@@ -163,7 +164,10 @@ class Steps:
         gap[:, -1] = True
         surprise = np.where(gap, np.maximum(bits - own, 0.0), 0.0)
         counted = gap & (here[:, None] > 0) & (here < len(here) - 1)
-        return cls(bits, (UNEVEN * counted + UNEXPECTED * surprise).astype(np.float32))
+        reversed_ = gap & np.append(False, negations)  # a column comes after the unit before it
+        reversed_[:, -1] = False
+        rough = UNEVEN * counted + UNEXPECTED * surprise + REVERSED * reversed_
+        return cls(bits, rough.astype(np.float32))
 
     def along(self, kept: Kept) -> tuple[float, float]:
         """Bits and roughness of a form."""
