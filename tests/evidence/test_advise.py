@@ -216,6 +216,30 @@ def test_figures_are_measured_once_and_hold_no_text(texts: Path, monkeypatch: py
         advise(asked(texts), budgets=(4.0, 8.0), kept=cache)
 
 
+@pytest.mark.parametrize(
+    "constant",
+    [
+        *("COLLECTION_BUDGETS", "LABEL_EPSILON", "DRAWS", "DRAWN_AGAIN", "MOST_ROWS"),
+        *("_TEST", "_VALID", "_ATTACKED", "_OUTSIDE", "SEED"),
+    ],
+)
+def test_figures_that_were_measured_in_another_way_are_measured_again(
+    texts: Path, monkeypatch: pytest.MonkeyPatch, constant: str
+) -> None:
+    """A measurement without any work, so that only the name of the cache decides."""
+    monkeypatch.setattr(measuring.Measurement, "baseline", lambda self: LABELLED)
+    monkeypatch.setattr(measuring.Measurement, "texts", lambda self, epsilon, bar: [kept(SINGLE, epsilon, 0.8)])
+    monkeypatch.setattr(measuring.Measurement, "collection", lambda self, epsilon: kept(COLLECTION, epsilon, 0.8))
+    cache = texts.with_name("figures.json")
+    before = advise(asked(texts), budgets=(4.0,), kept=cache)
+    monkeypatch.setattr(measuring, "Measurement", None)
+    assert advise(asked(texts), budgets=(4.0,), kept=cache).figures == before.figures
+    was = getattr(measuring, constant)
+    monkeypatch.setattr(measuring, constant, (*was, 9.0) if isinstance(was, tuple) else was + 1)
+    with pytest.raises(TypeError):
+        advise(asked(texts), budgets=(4.0,), kept=cache)
+
+
 def test_a_file_that_is_no_cache_is_left_alone(texts: Path) -> None:
     cache = texts.with_name("figures.json")
     cache.write_text("[]")

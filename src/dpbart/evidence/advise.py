@@ -304,7 +304,7 @@ def measure(
         "model": [line.model.identity, line.files],
         "judge": judge.recipe,
         "texts": most,
-        "draws": [DRAWS, DRAWN_AGAIN],
+        "constants": _constants(),
         "version": __version__,
     }
     cache = _Cache.open(kept, sha256(json.dumps(about, sort_keys=True).encode()).hexdigest())
@@ -331,6 +331,11 @@ def measure(
     together = cache.get(place, lambda: list(_collections(needed())))
     measured = [Measured(**each) for some in (*told, together) for each in some]
     return Figures(baseline, tuple(measured), judge.identity, judge.inside_code, line.model.identity)
+
+
+def _constants() -> list[object]:
+    """What the figures of a budget depend on, beside what is asked. With others, they are measured again."""
+    return [COLLECTION_BUDGETS, LABEL_EPSILON, DRAWS, DRAWN_AGAIN, MOST_ROWS, _TEST, _VALID, _ATTACKED, _OUTSIDE, SEED]
 
 
 def _collections(measurement: Measurement) -> Iterator[dict[str, Any]]:
