@@ -25,7 +25,7 @@ from scipy.cluster.vq import kmeans2
 from dpbart import Rewriter
 from dpbart.evaluate.scores import FUNCTION_WORDS
 from dpbart.evidence.attack import Sample, attackers_tools
-from dpbart.evidence.linking import _text_reader, _topic_reader, learn
+from dpbart.evidence.linking import learn, text_reader, topic_reader
 from dpbart.evidence.singling import CHARACTERS, VECTORS, WORDS
 
 PARTS = (2, 4, 8)  # of a topic
@@ -73,8 +73,8 @@ def main() -> None:
     ]
     of_sentence = {parts: parts_of_topics(topics, parts) for parts in PARTS}
     readers = {
-        "adaptive": {each: _text_reader(each, vectors) for each in (CHARACTERS, WORDS, VECTORS)},
-        "topic alone": {"topics": _topic_reader(topics), "vectors": lambda _: topics.vectors_of_topics},
+        "adaptive": {each: text_reader(each, vectors) for each in (CHARACTERS, WORDS, VECTORS)},
+        "topic alone": {"topics": topic_reader(topics), "vectors": lambda _: topics.vectors_of_topics},
         "form alone": {"form": lambda _: form},
         **{
             f"{parts} parts of a topic": {
