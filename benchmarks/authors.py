@@ -4,9 +4,9 @@
     python benchmarks/authors.py speeches.parquet --draws 8
 
 Each draw divides the texts anew and draws new noise. The attackers are those of `dpbart attack`, and between the two
-of them three more: one that knows which part of its topic each sentence is in, with 2, 4 or 8 parts; and one that reads
-nothing but the form of the sentence that came out: its function words, punctuation and length. Figures, and no text, go
-to standard output as JSON.
+of them more that explain the difference: some know which part of its topic each sentence is in, with 2, 4 or 8 parts;
+others read the form of the sentence that came out (function words, punctuation and length), or only its pronouns, alone
+or beside its topic. Figures, and no text, go to standard output as JSON.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dpbart.evidence.linking import learn, text_reader, topic_reader
 from dpbart.evidence.singling import CHARACTERS, VECTORS, WORDS
 
 PARTS = (2, 4, 8)  # of a topic
+PRONOUNS = ("i me my mine we us our", "you your yours", "he him his", "she her hers", "they them their", "it its")
 
 
 def parts_of_topics(topics: Any, parts: int) -> dict[str, np.ndarray]:
@@ -56,6 +57,13 @@ def form(texts: Sequence[str]) -> np.ndarray:
     return np.array(rows, np.float64)
 
 
+def pronouns(texts: Sequence[str]) -> np.ndarray:
+    """How often each text speaks of whom, (texts, 6)."""
+    of = [set(each.split()) for each in PRONOUNS]
+    words = [re.findall(r"[a-z]+", text.lower()) for text in texts]
+    return np.array([[sum(word in each for word in some) for each in of] for some in words], np.float64)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
@@ -76,6 +84,11 @@ def main() -> None:
         "adaptive": {each: text_reader(each, vectors) for each in (CHARACTERS, WORDS, VECTORS)},
         "topic alone": {"topics": topic_reader(topics), "vectors": lambda _: topics.vectors_of_topics},
         "form alone": {"form": lambda _: form},
+        "pronouns alone": {"pronouns": lambda _: pronouns},
+        "topic and pronouns": {
+            "both": lambda _: lambda some: np.hstack([topics.vectors_of_topics(some), pronouns(some) / 4])
+        },
+        "topic and form": {"both": lambda _: lambda some: np.hstack([topics.vectors_of_topics(some), form(some) / 4])},
         **{
             f"{parts} parts of a topic": {
                 "parts": lambda _, held=held: lambda some: np.stack([held[text] for text in some])
