@@ -204,18 +204,18 @@ def measure(texts: Texts, done: dict[str, Any], judge: SentenceVectors) -> dict[
 
 
 def cells() -> list[tuple[str, float]]:
-    """Method and budget, the fast ones first; 0 is the peer's own setting, or none at all."""
+    """Method and budget, our own first; 0 is the peer's own setting, or none at all."""
     alone = [(method, 0.0) for method in ("identity", "unrelated", "presidio")]
     peers = [
         (m, e)
         for e in (*BUDGETS[:-1], 0.0, BUDGETS[-1])
-        for m in ("custext", "santext", "diffractor", "multivariate", "prompt")
+        for m in ("custext", "santext", "multivariate", "prompt", "diffractor")
     ]
     return [
         *alone,
         *(("mini-code", e) for e in BUDGETS if e <= MINI_CODE_MOST),
-        *peers,
         *(("mini-pr-plus", e) for e in BUDGETS),
+        *peers,
     ]
 
 
