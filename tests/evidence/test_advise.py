@@ -185,6 +185,24 @@ def test_too_few_texts_and_labels_are_refused(tmp_path: Path) -> None:
         measuring.read_sample(asked(write(tmp_path / "gap.csv", [("a text", "a"), ("a text", "")] * 50)))
 
 
+def test_the_f1_of_a_collection_is_the_mean_of_several(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One collection may be far better than the next: a recommendation may not rest on luck."""
+    measurement = measuring.Measurement(asked(texts), measuring.read_sample(asked(texts)))
+    scores, seen = iter([0.2, 0.4, 0.9, 0.1]), list[tuple[str, ...]]()
+
+    def learn(self: Sample, texts: tuple[str, ...], labels: tuple[str, ...], *, control: bool = False) -> Any:
+        seen.append(tuple(texts))
+        assert control == (len(seen) == 4)
+        return next(scores), None
+
+    monkeypatch.setattr(Sample, "learn", learn)
+    found = measurement.collection(1.0)
+    assert found.f1 == pytest.approx(0.5)
+    assert found.control_f1 == 0.1
+    assert len(set(seen[:3])) == measuring.DRAWS == 3
+    assert seen[3] == seen[0]
+
+
 def test_figures_are_measured_once_and_hold_no_text(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "COLLECTION_BUDGETS", (4.0,))
     cache, rewritten = texts.with_name("figures.json"), list[float]()
@@ -214,6 +232,30 @@ def test_figures_are_measured_once_and_hold_no_text(texts: Path, monkeypatch: py
     texts.write_text(f"{texts.read_text()}Another text.,music\n")
     with pytest.raises(TypeError):  # another file is measured again
         advise(asked(texts), budgets=(4.0, 8.0), kept=cache)
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [
+        *("COLLECTION_BUDGETS", "LABEL_EPSILON", "DRAWS", "DRAWN_AGAIN", "MOST_ROWS"),
+        *("_TEST", "_VALID", "_ATTACKED", "_OUTSIDE", "SEED"),
+    ],
+)
+def test_figures_that_were_measured_in_another_way_are_measured_again(
+    texts: Path, monkeypatch: pytest.MonkeyPatch, constant: str
+) -> None:
+    """A measurement without any work, so that only the name of the cache decides."""
+    monkeypatch.setattr(measuring.Measurement, "baseline", lambda self: LABELLED)
+    monkeypatch.setattr(measuring.Measurement, "texts", lambda self, epsilon, bar: [kept(SINGLE, epsilon, 0.8)])
+    monkeypatch.setattr(measuring.Measurement, "collection", lambda self, epsilon: kept(COLLECTION, epsilon, 0.8))
+    cache = texts.with_name("figures.json")
+    before = advise(asked(texts), budgets=(4.0,), kept=cache)
+    monkeypatch.setattr(measuring, "Measurement", None)
+    assert advise(asked(texts), budgets=(4.0,), kept=cache).figures == before.figures
+    was = getattr(measuring, constant)
+    monkeypatch.setattr(measuring, constant, (*was, 9.0) if isinstance(was, tuple) else was + 1)
+    with pytest.raises(TypeError):
+        advise(asked(texts), budgets=(4.0,), kept=cache)
 
 
 def test_a_file_that_is_no_cache_is_left_alone(texts: Path) -> None:

@@ -30,17 +30,26 @@ def attack(asked: AttackRequest, as_json: bool) -> None:
     attack must succeed. On the rewritings of unrelated texts it must not. On the rewritings of phantoms, which are the
     most similar texts outside the file, it shows what general knowledge gives: that much is no leak.
 
+    With --release collection, each text is that of a person, and the attacker sees a collection that was synthesised
+    from half of them: who took part, and whether their names, numbers and rare words stand in it.
+
     \b
         dpbart attack reviews.csv --public --epsilon 1,4,10,20 --plot attack.png
+        dpbart attack reviews.csv --public --release collection --epsilon .5,1,2,4
         dpbart attack novels.parquet --public --author-column author --group-column part --epsilon 10 --json
     """
     if asked.plot is not None:
         from dpbart.collect.picture import check_picture
 
         check_picture(asked.plot)
-    from dpbart.evidence.attack import attack_file
+    if asked.release == "collection":
+        from dpbart.evidence.collected import attack_collections
 
-    found = attack_file(asked)
+        found = attack_collections(asked)
+    else:
+        from dpbart.evidence.attack import attack_file
+
+        found = attack_file(asked)
     if asked.plot is not None:
         from dpbart.evidence.attack_picture import draw_attacks
 
@@ -59,7 +68,8 @@ def _show(found: AttackReport) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=_WIDTH)
     own = f", {found.own:,} the attacker's own" if found.own else ""
-    console.print(f"{found.model}: {found.in_file:,} texts in the file, {found.outside:,} outside it{own}.")
+    what = "texts in the file" if found.release == "single" else "people in each collection"
+    console.print(f"{found.model}: {found.in_file:,} {what}, {found.outside:,} outside it{own}.")
     for budget in found.budgets:
         table = Table(box=None, padding=(0, 1), title=f"epsilon {budget.epsilon:g}", title_justify="left")
         for name in ("attack", "score", "±", "chance", "bound", "phantom", "unrelated", "originals", "counts", "by"):

@@ -130,7 +130,8 @@ def _shown(advice: Advice) -> Option | None:
 
 
 def _singling_out(advice: Advice) -> list[str]:
-    option, said = _shown(advice), [f"{WP216}: singling out is to isolate some or all records of a person."]
+    option = _shown(advice)
+    said = [f"{WP216}: singling out is to isolate some or all of the records that identify an individual."]
     if option is None:
         return [*said, "No release that was tried does the task, so none is described here."]
     if option.found.release == COLLECTION:
@@ -152,7 +153,7 @@ def _singling_out(advice: Advice) -> list[str]:
 
 def _linkability(advice: Advice) -> list[str]:
     option, texts = _shown(advice), advice.file.texts_per_person
-    said = [f"{WP216}: linkability is to connect two records of one person, or of one group."]
+    said = [f"{WP216}: linkability is to link two or more records of one individual, or of a group of them."]
     if option is None:
         return said
     if option.found.release == COLLECTION:
@@ -170,7 +171,7 @@ def _linkability(advice: Advice) -> list[str]:
 
 def _inference(advice: Advice) -> list[str]:
     option, base = _shown(advice), advice.figures.baseline
-    said = [f"{WP216}: inference is to deduce the value of an attribute with significant probability."]
+    said = [f"{WP216}: inference is to deduce an attribute from others with significant probability."]
     if option is None:
         return said
     if base.labels and option.found.label_guessed is not None:
@@ -190,7 +191,10 @@ def _inference(advice: Advice) -> list[str]:
 
 def _intruder(advice: Advice) -> list[str]:
     option = _shown(advice)
-    said = [f"{ICO}: could a competent person with access to the internet and other sources identify somebody?"]
+    said = [
+        f"{ICO}: could a motivated and reasonably competent person identify somebody, without knowing them at first, "
+        "from sources that are open to everybody?"
+    ]
     if option is None:
         return said
     return [
@@ -211,14 +215,17 @@ def _pyramid(advice: Advice) -> list[tuple[str, str]]:
     return [
         ("Epsilon", "none recommended" if option is None else f"{option.person} for a person"),
         ("Unit of privacy", f"a person with all their texts, up to {file.texts_per_person:,}"),
-        ("Utility", "see the table: kept, F1 and similarity, each with its control"),
         ("Algorithms and correctness", "exact samplers, and an audit by 'dpbart audit'; the card names each proof"),
-        ("Trust model", trust),
+        ("Utility", "see the table: kept, F1 and similarity, each with its control"),
+        ("Bias", "not measured: what few people write about is the first to get lost in the noise"),
+        ("Query model", "one release; each further one of the same texts adds to epsilon, and a ledger counts them"),
+        ("Threat model", trust),
+        ("Side channels", "the time that a run takes is not protected, nor the machine where it runs"),
         (
             "Security and access control",
             "yours to ensure: who can read the private file, the order of rows and the ledger",
         ),
-        ("Data collection", "yours to decide: what is not collected needs no protection"),
+        ("Data collection exposure", "yours to decide: what is not collected needs no protection"),
     ]
 
 

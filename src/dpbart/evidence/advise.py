@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbart.collect.cells import cells_of, shares
+from dpbart.collect.cells import Cells, cells_of, shares
 from dpbart.collect.describe import ChosenBook, Terms
 from dpbart.collect.rows import draw_rows
 from dpbart.errors import BadParameter, BadTable
@@ -54,7 +54,7 @@ SINGLE, SHUFFLED, COLLECTION = "single texts", "shuffled", "collection"
 BUDGETS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 50.0)  # epsilon of a text
 COLLECTION_BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)  # epsilon of a person
 LABEL_EPSILON = 4.0  # of a label in a shuffled row, which may not be released as it is
-DRAWS = 3  # one draw of the noise moves F1 by up to .1: their mean
+DRAWS = 3  # one draw of the noise moves F1 by up to .1: their mean, also of collections
 DRAWN_AGAIN = 10.0  # above this epsilon there is one draw: little of it is noise, and rewriting is slow
 MOST_TEXTS = 1_500  # of the file
 MOST_ROWS = 2_000  # of a synthesised collection
@@ -246,16 +246,33 @@ class Measurement:
         ]
 
     def collection(self, epsilon: float) -> Measured:
-        """The sample as the texts of all people, who have one vote each: through the noise and into new rows."""
-        sample, people, each = self.sample, self.asked.people, self.asked.texts_per_person
+        """The sample as the texts of all people, who have one vote each: through the noise and into new rows.
+
+        Its F1 is the mean of several collections. One of them may be far better or worse than the next.
+        """
+        sample = self.sample
         columns = CollectionColumns(label_column="label" if sample.labels else None, label_values=sample.labels)
+        people = self.asked.people
         terms = Terms.of(self._book(epsilon), columns, people=people, rows=min(people, MOST_ROWS))
-        reader, vectors = self._votes
-        cells = cells_of(reader.book, terms.cells)
-        values = sample.labels or ("",)
+        cells = cells_of(self._votes[0].book, terms.cells)
+        drawn = [self._synthesized(terms, cells, seed=SEED + number) for number in range(DRAWS)]
+        trained, topics = terms.rows - terms.rows // _VALID, fmean(topics for _, topics in drawn)
+        if not sample.labels:
+            return Measured(COLLECTION, epsilon, trained, topics=topics)
+        if terms.rows < LEAST_TEXTS:
+            return Measured(COLLECTION, epsilon, trained, topics=topics, f1=0.0, control_f1=0.0)
+        f1 = fmean(sample.learn(rows.texts, rows.labels)[0] for rows, _ in drawn)
+        first, _ = drawn[0]
+        control, _ = sample.learn(first.texts, first.labels, control=True)
+        return Measured(COLLECTION, epsilon, trained, topics=topics, f1=f1, control_f1=control)
+
+    def _synthesized(self, terms: Terms, cells: Cells, *, seed: int) -> tuple[LabelledTexts, float]:
+        """The rows of one collection, and the share of its topics that came out right."""
+        (reader, vectors), sample, each = self._votes, self.sample, self.asked.texts_per_person
+        values, people = sample.labels or ("",), terms.people
         of_label = np.array([values.index(label) for label in sample.known.labels], np.int64)
         # The private file has other people: as many texts as they have, drawn from the sample with replacement.
-        drawn = np.random.default_rng(SEED).multinomial(people * each, np.full(len(of_label), 1 / len(of_label)))
+        drawn = np.random.default_rng(seed).multinomial(people * each, np.full(len(of_label), 1 / len(of_label)))
         counts = np.zeros((len(values), len(cells)), np.int64)
         np.add.at(counts, (of_label, cells.votes(vectors)), drawn * (UNIT // each))
         private = terms.mechanism.privatize(Tally(counts, people=people), SystemEntropy())
@@ -266,14 +283,8 @@ class Measurement:
             for some in draw_rows(private, cells, people=people, rows=terms.rows, entropy=SystemEntropy())
             for label, sentence in some
         ]
-        trained, topics = len(rows) - len(rows) // _VALID, 1 - float(apart)
-        if not sample.labels:
-            return Measured(COLLECTION, epsilon, trained, topics=topics)
         texts, labels = zip(*rows, strict=True)
-        if len(rows) < LEAST_TEXTS:
-            return Measured(COLLECTION, epsilon, trained, topics=topics, f1=0.0, control_f1=0.0)
-        f1, control = (sample.learn(texts, labels, control=each)[0] for each in (False, True))
-        return Measured(COLLECTION, epsilon, trained, topics=topics, f1=f1, control_f1=control)
+        return LabelledTexts(texts, labels), 1 - float(apart)
 
 
 @dataclass(frozen=True)
@@ -304,7 +315,7 @@ def measure(
         "model": [line.model.identity, line.files],
         "judge": judge.recipe,
         "texts": most,
-        "draws": [DRAWS, DRAWN_AGAIN],
+        "constants": _constants(),
         "version": __version__,
     }
     cache = _Cache.open(kept, sha256(json.dumps(about, sort_keys=True).encode()).hexdigest())
@@ -331,6 +342,11 @@ def measure(
     together = cache.get(place, lambda: list(_collections(needed())))
     measured = [Measured(**each) for some in (*told, together) for each in some]
     return Figures(baseline, tuple(measured), judge.identity, judge.inside_code, line.model.identity)
+
+
+def _constants() -> list[object]:
+    """What the figures of a budget depend on, beside what is asked. With others, they are measured again."""
+    return [COLLECTION_BUDGETS, LABEL_EPSILON, DRAWS, DRAWN_AGAIN, MOST_ROWS, _TEST, _VALID, _ATTACKED, _OUTSIDE, SEED]
 
 
 def _collections(measurement: Measurement) -> Iterator[dict[str, Any]]:

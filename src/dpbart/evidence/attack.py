@@ -284,6 +284,7 @@ class AttackReport:
         outside: texts that were not in the file.
         own: the attacker's own texts.
         budgets: ascending.
+        release: what was attacked: single texts, or a collection.
     """
 
     model: str
@@ -292,6 +293,7 @@ class AttackReport:
     outside: int
     own: int
     budgets: tuple[BudgetAttacked, ...]
+    release: str = "single"
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

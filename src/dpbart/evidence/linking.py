@@ -115,10 +115,10 @@ def guess_labels(
         # Without noise, the attacker learns from texts without noise.
         return replace(found, originals=right(unhidden, file.originals).score)
 
-    readers = {each: _text_reader(each, vectors) for each in (CHARACTERS, WORDS, VECTORS)}
+    readers = {each: text_reader(each, vectors) for each in (CHARACTERS, WORDS, VECTORS)}
     static = learn(own.originals, own_labels, readers)
     adaptive = learn(own.rewritten, own_labels, readers)
-    by_topic = {TOPICS: _topic_reader(topics), TOPIC_VECTORS: lambda _: topics.vectors_of_topics}
+    by_topic = {TOPICS: topic_reader(topics), TOPIC_VECTORS: lambda _: topics.vectors_of_topics}
     alone, alone_unhidden = (learn(texts, own_labels, by_topic) for texts in (own.rewritten, own.originals))
     return (
         attack(STATIC, static, static),
@@ -130,7 +130,9 @@ def guess_labels(
 _MakesReader: TypeAlias = Callable[[Sequence[str]], _Reads | None]
 
 
-def _text_reader(name: str, vectors: SentenceVectors) -> _MakesReader:
+def text_reader(name: str, vectors: SentenceVectors) -> _MakesReader:
+    """Reads texts as words, as characters or as sentence vectors."""
+
     def make(texts: Sequence[str]) -> _Reads | None:
         if name == VECTORS:
             return vectors.vectors
@@ -140,7 +142,9 @@ def _text_reader(name: str, vectors: SentenceVectors) -> _MakesReader:
     return make
 
 
-def _topic_reader(topics: BookTopics) -> _MakesReader:
+def topic_reader(topics: BookTopics) -> _MakesReader:
+    """Reads nothing but which topics a text has."""
+
     def make(texts: Sequence[str]) -> _Reads:
         from sklearn.feature_extraction.text import CountVectorizer
 

@@ -280,6 +280,15 @@ class NoisedCounts:
         return laplace_epsilon(self.absolute, self.entries, l1=2.0 * self.mechanism.unit, error=SCALE_ERROR)
 
 
+def votes_of(texts: Sequence[str], reader: BookReader, cells: Cells) -> Tally:
+    """The votes of people who give one text each."""
+    batch, voters = DictRows(1, ("text",), [{"text": text} for text in texts]), Voters(None)
+    voters.see(batch)
+    poll = Poll(voters, None, reader, cells)
+    poll.add(batch)
+    return poll.tally()
+
+
 def _collection(asked: AuditRequest) -> NoisedCounts:
     """A collection of one text for each person."""
     budget = from_flat(CollectionBudget, {leaf.name: leaf.value(asked) for leaf in leaves(CollectionBudget)})
@@ -294,14 +303,6 @@ def _collection(asked: AuditRequest) -> NoisedCounts:
     first, second, *rest = (candidates[place] for place in sorted(places.values()))
     others = [rest[number % len(rest)] if rest else first for number in range(terms.people - 1)]
 
-    def tally(text: str) -> Tally:
-        rows: list[dict[str, object]] = [{terms.text_column: each} for each in (text, *others)]
-        batch, voters = DictRows(1, columns.text_column, rows), Voters(None)
-        voters.see(batch)
-        poll = Poll(voters, None, reader, cells)
-        poll.add(batch)
-        return poll.tally()
-
     mechanism = broken_counts(terms.mechanism) if asked.control else terms.mechanism
     described = chosen.described(terms.mechanism)
     return NoisedCounts(
@@ -311,7 +312,7 @@ def _collection(asked: AuditRequest) -> NoisedCounts:
         line=described.model,
         terms=terms,
         mechanism=mechanism,
-        tallies=(tally(first), tally(second)),
+        tallies=(votes_of((first, *others), reader, cells), votes_of((second, *others), reader, cells)),
         reader=reader,
         cells=cells,
     )

@@ -52,7 +52,14 @@ class AttackRequest(Record):
     )
     model: str = option(DEFAULT_MODEL, flags="-m --model", help="Model: a bundled name, a directory or a hub id.")
     epsilon: Strings = option(
-        ("1", "4", "10", "20"), flags="-e --epsilon", metavar="E,E,...", separated=True, help="Budgets of one text."
+        ("1", "4", "10", "20"),
+        flags="-e --epsilon",
+        metavar="E,E,...",
+        separated=True,
+        help="Budgets of one text, or of each person in a collection.",
+    )
+    release: Literal["single", "collection"] = option(
+        "single", help="What is attacked: rewritten texts, or a collection that was synthesised from them."
     )
     candidates: int = option(100, help="Candidates among which a text is singled out.", ge=2)
     texts: int = option(1000, help="Most texts of the file to use; chosen at random, the same each time.", ge=1)
@@ -71,6 +78,14 @@ class AttackRequest(Record):
         if not self.public:
             raise BadParameter("an attack is for public or made-up texts only. If these are, pass --public.")
         budgets(self.epsilon)
+        if (
+            self.release == "collection"
+            and (self.author_column, self.attribute_column, self.group_column) != (None,) * 3
+        ):
+            raise BadParameter(
+                "a row of a collection has no author and no label to guess. Leave out --author-column, "
+                "--attribute-column and --group-column."
+            )
         return self
 
 
