@@ -55,8 +55,8 @@ class ShuffledRelease:
 def needs_own_code(rule: str, recipe: str) -> bool:
     """Whether a central guarantee rests on OWN_CODE, given its rule and the recipe of a run or a channel.
 
-    It does not for a code: sentences of the book are looked up, and a wording is read with whole numbers, the same in any
-    batch (models/code/writer.py). In older recipes, which name no form, that holds only if all bits are gist.
+    It does not for a code: sentences of the book are looked up, and a wording is read with whole numbers, the same in
+    any batch (models/code/writer.py). In older recipes, which name no form, that holds only if all bits are gist.
 
     >>> [needs_own_code("blanket", recipe) for recipe in ("bits:15|form:book", "bits:24|form:wording", "mech:laplace")]
     [False, False, True]
