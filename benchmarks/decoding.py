@@ -1,15 +1,19 @@
 """Measure our search of a BART against `generate` of transformers: rates, and whether the ids are equal.
 
 Both sides get the same private latents in turns, and the time is that of the processor, on one core. The texts are
-the lines of the default model's book, which are public. The shape of bart-base has random weights and no
-encoder here: its last attention is set to copy the latent, so that it writes texts of natural length and ends them.
+the lines of the default model's book, which are public, or those of a public file. The shape of bart-base has random
+weights and no encoder here: its last attention is set to copy the latent, so that it writes texts of natural length and
+ends them. Where ids differ, both texts get the score by which the search chose them, computed again in double
+precision: if these are equal up to rounding, either text is right.
 
-    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/decoding.py [--texts 2000] [--base-texts 64] [--json FILE]
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/decoding.py [--texts 2000] [--base-texts 64] [--lines FILE] \\
+        [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import platform
 import subprocess
@@ -21,8 +25,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
+from transformers.modeling_outputs import BaseModelOutput
 
 from dpbart import Rewriter
 from dpbart.models.bart import Halves, Ids, SplitBart
@@ -36,6 +42,8 @@ from dpbart.privacy.sampling import SystemEntropy
 from dpbart.version import DEFAULT_MODEL
 
 BATCH, LENGTH, BEAMS = 32, 20, (1, 4, 10)
+PAD = 1
+ROUNDING = 1e-5  # of a score: single precision has 7 digits, and a score is a mean of about 20 logarithms
 EPSILON = 500  # the paper's budgets begin at about this size
 SHAPE = "bart-base shape"
 LEAST_RATIO = {("mini-pr-plus", 10): 2.5, (SHAPE, 10): 2.0}
@@ -43,7 +51,7 @@ LEAST_RATIO = {("mini-pr-plus", 10): 2.5, (SHAPE, 10): 2.0}
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of the table. `other` counts the texts whose ids differ."""
+    """One row of the table. `other` counts the texts whose ids differ, `worse` those with a worse score than theirs."""
 
     model: str
     beams: int
@@ -52,16 +60,20 @@ class Measured:
     generate: float  # texts a processor second
     ours: float
     other: int
+    worse: int
+    gaps: tuple[float, ...]  # our score minus theirs, for each text whose ids differ
 
     @property
     def ratio(self) -> float:
         return self.ours / self.generate
 
 
-def book_texts(count: int) -> list[str]:
-    """Lines of the book, spread over all of it; shorter and longer ones as they come."""
+def public_texts(count: int, file: Path | None) -> list[str]:
+    """Lines of a public file or of the book, spread over all of it; shorter and longer ones as they come."""
     bundle = Bundle.find(DEFAULT_MODEL)
-    lines = [line.sentence for line in family_of(bundle).book(bundle)]
+    lines = (
+        [line.sentence for line in family_of(bundle).book(bundle)] if file is None else file.read_text().splitlines()
+    )
     chosen = np.random.default_rng(0).permutation(len(lines))[:count]
     return [lines[number] for number in chosen]
 
@@ -103,7 +115,7 @@ def latents(rewriter: Rewriter, texts: list[str]) -> Iterator[Noised]:
 
 
 def measure(name: str, halves: Halves, search: BeamSearch, batches: list[Noised]) -> Measured:
-    taken, texts, length, other = [0.0, 0.0], 0, 0, 0
+    taken, texts, length, gaps = [0.0, 0.0], 0, 0, list[float]()
     for decode in (Halves.decode, SplitBart.decode):  # a warm-up
         decode(halves, batches[0], search, length=LENGTH)
     for private in batches:
@@ -112,15 +124,30 @@ def measure(name: str, halves: Halves, search: BeamSearch, batches: list[Noised]
             began = time.process_time()
             found.append(decode(halves, private, search, length=LENGTH))
             taken[side] += time.process_time() - began
-        theirs, ours = (np.pad(ids, ((0, 0), (0, LENGTH + 1 - ids.shape[1])), constant_values=1) for ids in found)
-        other += int((theirs != ours).any(axis=1).sum())
+        theirs, ours = (np.pad(ids, ((0, 0), (0, LENGTH + 1 - ids.shape[1])), constant_values=PAD) for ids in found)
+        for place in np.flatnonzero((theirs != ours).any(axis=1)).tolist():
+            scores = [score(halves, private.values[place], ids[place], search) for ids in (theirs, ours)]
+            gaps.append(scores[1] - scores[0])
         texts += len(ours)
-        length += int((ours[:, 1:] != 1).sum())
-    return Measured(name, search.beams, texts, length / texts, texts / taken[0], texts / taken[1], other)
+        length += int((ours[:, 1:] != PAD).sum())
+    rates = (texts / taken[0], texts / taken[1])
+    worse = sum(gap < -ROUNDING for gap in gaps)
+    return Measured(name, search.beams, texts, length / texts, *rates, len(gaps), worse, tuple(gaps))
 
 
-def rows(count: int, base_count: int) -> Iterator[Measured]:
-    texts = book_texts(max(count, base_count))
+@torch.inference_mode()
+def score(halves: Halves, latent: npt.NDArray[np.float32], ids: Ids, search: BeamSearch) -> float:
+    """What a search compares: the log probability of a text (ids,), divided by its length to some power."""
+    model = copy.deepcopy(halves.model).double()
+    row, states = torch.from_numpy(ids)[None], torch.from_numpy(latent)[None].double()
+    logits = model(encoder_outputs=BaseModelOutput(last_hidden_state=states), decoder_input_ids=row[:, :-1]).logits
+    there = row[:, 1:] != PAD
+    taken = torch.log_softmax(logits, -1).gather(2, row[:, 1:, None])[:, :, 0][there].sum()
+    return float(taken) / int(there.sum()) ** search.length_penalty
+
+
+def rows(count: int, base_count: int, lines: Path | None) -> Iterator[Measured]:
+    texts = public_texts(max(count, base_count), lines)
     for name in ("mini", "mini-pr", "mini-pr-plus") if count else ():
         for beams in BEAMS:
             rewriter = Rewriter.load(name, epsilon=EPSILON, beams=beams)
@@ -136,17 +163,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Our search of a BART against generate.")
     parser.add_argument("--texts", type=int, default=2000, help="Texts for each shipped model; 0 leaves them out.")
     parser.add_argument("--base-texts", type=int, default=64, help="Texts for the shape of bart-base; 0 leaves it out.")
+    parser.add_argument("--lines", type=Path, help="Public lines to rewrite instead of those of the book.")
     parser.add_argument("--json", type=Path, help="Also write the figures to this file.")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print("| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids | of them worse |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     table = []
-    for row in rows(given.texts, given.base_texts):
+    for row in rows(given.texts, given.base_texts, given.lines):
         table.append(row)
         print(
             f"| {row.model} | {row.beams} | {row.texts:,} | {row.mean_length:.1f} | {row.generate:.2f} "
-            f"| {row.ours:.2f} | {row.ratio:.2f} | {row.other} |",
+            f"| {row.ours:.2f} | {row.ratio:.2f} | {row.other} | {row.worse} |",
             flush=True,
         )
     if given.json:

@@ -1,6 +1,9 @@
 """Progress on standard error: a bar with the rate and the remaining time.
 
-If standard error is not a terminal (a log file, a batch system), a plain line is printed every 30 seconds.
+If standard error is not a terminal (a log file, a batch system), a plain line is printed every 30 seconds. The first
+one comes 2 seconds after the first piece of work is done, and says how long the rest will take.
+
+Only counts and times are shown. What a code model does with a text takes the same time whatever the text says.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SECONDS_BETWEEN_LINES = 30.0
+SECONDS_TO_FIRST_LINE = 2.0  # after the first piece of work; start-up is over by then and no longer counts
 Tell = Callable[[int], None]
 _hidden: ContextVar[Tell | None] = ContextVar("hidden", default=None)  # who hears of the work instead of a terminal
 _shown_now: ContextVar[Progress | None] = ContextVar("shown_now", default=None)  # a terminal has room for one
@@ -36,6 +40,8 @@ class Bar:
     done: int = 0
     began: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
+    first: tuple[float, int] | None = None  # when the first piece was done, and what was done then
+    estimated: bool = False  # whether a line has said how long the rest will take
 
     def advance(self, amount: int, note: str = "") -> None:
         self.done += amount
@@ -43,17 +49,39 @@ class Bar:
             self.hidden(self.done)
             return
         now = time.monotonic()
-        rate = (self.done - self.start) / max(now - self.began, 1e-9)
+        self.first = self.first or (now, self.done)
+        rate = self._rate(now)
+        early = not self.estimated and now - self.first[0] >= SECONDS_TO_FIRST_LINE
         if self.shown is not None and self.line is not None:
             self.shown.update(self.line, completed=self.done, note=note, rate=f"{rate:,.1f} {self.unit}/s")
-        elif now - self.last_line >= SECONDS_BETWEEN_LINES or self.done == self.total:
-            self.last_line = now
+        elif early or now - self.last_line >= SECONDS_BETWEEN_LINES or self.done == self.total:
+            self.last_line, self.estimated = now, True
             print(self._line(rate, note), file=sys.stderr, flush=True)
+
+    def _rate(self, now: float) -> float:
+        """Pieces a second: since the first one, as soon as that is long enough ago."""
+        since, done = self.first or (now, self.done)
+        if now - since < SECONDS_TO_FIRST_LINE:
+            since, done = self.began, self.start
+        return (self.done - done) / max(now - since, 1e-9)
 
     def _line(self, rate: float, note: str) -> str:
         of_total = f" of {self.total:,}" if self.total is not None else ""
-        left = f", {(self.total - self.done) / max(rate, 1e-9) / 60:.1f} min left" if self.total is not None else ""
+        left = "" if self.total is None else f", {duration((self.total - self.done) / max(rate, 1e-9))} left"
         return f"{self.title}: {self.done:,}{of_total} {self.unit}, {rate:,.1f}/s{left}{', ' + note if note else ''}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> [duration(seconds) for seconds in (0.2, 45, 450, 40_000, 400_000, 1e9)]
+    ['0 s', '45 s', '7.5 min', '11.1 hours', '4.6 days', '31.7 years']
+    """
+    units = ((60, "s", 1), (3_600, "min", 60), (86_400, "hours", 3_600), (86_400 * 365, "days", 86_400))
+    for most, unit, size in units:
+        if seconds < most:
+            return f"{seconds / size:.{int(size > 1)}f} {unit}"
+    return f"{seconds / (86_400 * 365):,.1f} years"
 
 
 @contextmanager

@@ -102,6 +102,7 @@ def test_workers_of_a_code_model_load_what_it_needs_and_no_more() -> None:
         engine = choose_engine("local", ChosenModel(Settings(model, 10.0)), workers=2)
         assert isinstance(engine, Processes)
         assert engine.preload == (module,)
+        assert (engine.order is not None) == (model == "mini-code")  # torch must not be forked
 
 
 @pytest.mark.parametrize("kind", ["processes", "ray"])
@@ -198,18 +199,32 @@ def test_bad_engine_arguments_are_refused(tiny: Bundle) -> None:
     assert "Pass --engine ray with it" in done.stderr
 
 
-def test_with_workers_the_driver_loads_no_model(tiny: Bundle, tmp_path: Path) -> None:
+DRIVER = """
+import sys
+from pathlib import Path
+from dpbart import Request, Settings, rewrite_file
+
+folder, model, engine = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+rewrite_file(Request(folder / "in.txt", folder / "out.txt"), Settings(model, epsilon=50), engine=engine, workers=2)
+maps = Path("/proc/self/maps")
+print(*(name for name in ("torch", "dpbart.models.bart", "dpbart.models.code.model") if name in sys.modules))
+print(maps.exists() and "model.safetensors" in maps.read_text())
+"""
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("bart", "local"), ("code", "local"), ("code", "ray")])
+def test_with_workers_the_driver_loads_no_model(tiny: Bundle, tmp_path: Path, kind: str, engine: str) -> None:
     (tmp_path / "in.txt").write_text("a child\n" * 5)
-    code = (
-        "import sys; from pathlib import Path; from dpbart import Request, Settings, rewrite_file\n"
-        "folder, model = Path(sys.argv[1]), sys.argv[2]\n"
-        "request = Request(folder / 'in.txt', folder / 'out.txt')\n"
-        "rewrite_file(request, Settings(model, epsilon=50, beams=1), workers=2)\n"
-        "print('torch' in sys.modules)"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path), str(tiny.folder)]
+    command = [
+        sys.executable,
+        "-c",
+        DRIVER,
+        str(tmp_path),
+        {"bart": str(tiny.folder), "code": "mini-code"}[kind],
+        engine,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.splitlines() == ["", "False"]
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 5
 
 

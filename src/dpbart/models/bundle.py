@@ -182,7 +182,7 @@ class Bundle:
     @cached_property
     def fingerprint(self) -> str:
         """The first digits of the weights' SHA-256. They identify the model."""
-        _ = self._stamps  # of the files that are hashed now
+        _ = self.stamps  # of the files that are hashed now
         return digest_of(self.folder / "model.safetensors")[:12]
 
     def check_unchanged(self) -> None:
@@ -191,11 +191,12 @@ class Bundle:
         Raises:
             NotPrepared: A file was replaced or written to.
         """
-        if self._stamps != _stamps(self.folder):
+        if self.stamps != _stamps(self.folder):
             raise NotPrepared(f"the files of '{self.name}' have changed since they were hashed. Start again.")
 
     @cached_property
-    def _stamps(self) -> list[tuple[int, int, int]]:
+    def stamps(self) -> list[tuple[int, int, int]]:
+        """Inode, size and time of the last change of each file, as they were when the model was first looked at."""
         return _stamps(self.folder)
 
     @cached_property

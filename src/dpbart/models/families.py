@@ -89,6 +89,10 @@ class LatentFamily:
         public = SideInformation.of(noise, clip, columns, length=length) if bundle.facts.told else None
         return ColumnsChannel(columns, clip, noise, self.positions(length), public)
 
+    def forks(self, bundle: Bundle) -> bool:
+        """No: torch may start threads."""
+        return False
+
     def on_gpu(self, bundle: Bundle) -> bool:
         """On one that torch can use."""
         import torch

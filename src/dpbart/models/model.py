@@ -69,6 +69,9 @@ class Family(Protocol):
     def network(self) -> str:
         """The module that loads its models, with all that they need."""
 
+    def forks(self, bundle: Bundle) -> bool:
+        """Whether a process may be forked after it has loaded a model: loading starts no threads."""
+
     def on_gpu(self, bundle: Bundle) -> bool:
         """Whether a model runs on a GPU here."""
 

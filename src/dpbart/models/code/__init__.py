@@ -42,6 +42,10 @@ class CodeFamily:
             self.table(bundle), mechanism, epsilon=epsilon, sentences=sentences, book_only=use.only, model=bundle.name
         )
 
+    def forks(self, bundle: Bundle) -> bool:
+        """Yes, unless its sentence encoder needs torch."""
+        return "reader" in read_config(bundle.folder)
+
     def on_gpu(self, bundle: Bundle) -> bool:
         """Never: it is small."""
         return False

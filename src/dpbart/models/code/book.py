@@ -14,6 +14,7 @@ costs nothing.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -95,17 +96,23 @@ def read_book(folder: Path) -> tuple[Line, ...]:
     Raises:
         NotPrepared: It is missing, or is not three columns with different sentences.
     """
-    file = folder / BOOK_FILE
     try:
-        rows = [row.split("\t") for row in file.read_text(encoding="utf-8").splitlines()]
+        with (folder / BOOK_FILE).open(encoding="utf-8") as rows:
+            lines = tuple(_line(row.rstrip("\n")) for row in rows)
     except (OSError, UnicodeDecodeError) as error:
         raise NotPrepared(f"the book of '{folder.name}' ({BOOK_FILE}) cannot be read. Make the model again.") from error
-    if not rows or any(len(row) != 3 or not row[2] for row in rows) or len({row[2] for row in rows}) < len(rows):
+    if not lines or None in lines or len({line.sentence for line in lines if line}) < len(lines):
         raise NotPrepared(
             f"the book of '{folder.name}' ({BOOK_FILE}) must have lines of area, topic and sentence, separated by "
             "tabs, each sentence once. Make the model again."
         )
-    return tuple(Line(*row) for row in rows)
+    return tuple(line for line in lines if line)
+
+
+def _line(row: str) -> Line | None:
+    """A row of a book. Areas and topics are few, and each is kept once in memory."""
+    cells = row.split("\t")
+    return Line(sys.intern(cells[0]), sys.intern(cells[1]), cells[2]) if len(cells) == 3 and cells[2] else None
 
 
 def write_book(lines: Iterable[Line]) -> str:
@@ -202,7 +209,9 @@ def nearest_of(near: Floats, count: int) -> Places:
     if count == 1:
         first: Places = np.argmax(near, axis=1)[:, None]
         return first
-    places = np.argpartition(near, near.shape[1] - count, axis=1)[:, -count:]
+    places = np.empty((len(near), count), np.int64)
+    for row, cosines in enumerate(near):  # one at a time, because a partition of all would take twice their memory
+        places[row] = np.argpartition(cosines, len(cosines) - count)[-count:]
     order = np.argsort(-np.take_along_axis(near, places, 1), axis=1, kind="stable")
     found: Places = np.take_along_axis(places, order, 1)
     return found

@@ -34,7 +34,7 @@ READ = 3  # forms that are read
 # Bits. The piece around the middle of an interval that is no smaller lies at least half inside it, so it is read as
 # that text. The rest is for rounding.
 SLACK = 0.01
-_AT_ONCE = 16  # texts
+_AT_ONCE = 8  # texts
 _FRAME = 2  # tokens of the reader around a form
 
 

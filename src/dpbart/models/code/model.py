@@ -218,7 +218,7 @@ def _reading_order(book: Book) -> Any:
 
 def load_code(folder: Path, line: ModelLine, size: CodeSize, *, use: BookUse, settings: CodeSettings) -> CodeModel:
     """The model of a directory, for codes of one size."""
-    parts = Networks.load(folder)
+    parts = Networks.load(folder, writes=size.worded)
     book = parts.book.part(use, model=line.name)
     if len(book.lines) < size.sentences or (size.worded and parts.pen is None):
         raise NotPrepared(f"the parts of '{folder}' do not fit its table of code sizes. Make the model again.")

@@ -183,11 +183,21 @@ class Writer:
 
     def near(self, states: Floats) -> Counts:
         """Whole numbers for the frequent tokens and, last, all others, from states (n, width): (n, frequent + 1)."""
-        return _counts(self._near(states) + self._near_bias)
+        return _counts(self._near_logits(states))
 
     def far(self, states: Floats) -> Counts:
         """Whole numbers for the other tokens, from states (n, width): (n, vocabulary - frequent)."""
-        return _counts(self._far(states) + self._far_bias)
+        return _counts(self._far_logits(states))
+
+    def _near_logits(self, states: Floats) -> Floats:
+        logits = self._near(states)
+        logits += self._near_bias
+        return logits
+
+    def _far_logits(self, states: Floats) -> Floats:
+        logits = self._far(states)
+        logits += self._far_bias
+        return logits
 
     def bits(self, ids: Ids, wanted: Ids) -> Floats:
         """What some tokens cost after each token of a text: (texts, tokens, wanted).
@@ -202,7 +212,7 @@ class Writer:
         found = np.empty(ranks.shape, np.float32)
         for first in range(0, len(states), _ROWS):
             rows, sought = states[first : first + _ROWS], ranks[first : first + _ROWS]
-            near, far = self._near(rows) + self._near_bias, self._far(rows) + self._far_bias
+            near, far = self._near_logits(rows), self._far_logits(rows)
             rare = sought >= frequent
             nats = np.take_along_axis(near, np.minimum(sought, frequent), 1) - _log_sum(near)
             within = np.take_along_axis(far, np.maximum(sought - frequent, 0), 1) - _log_sum(far)
@@ -261,5 +271,7 @@ def _counts(logits: Floats) -> Counts:
 def _log_sum(logits: Floats) -> Floats:
     """The logarithm of the sum of exponentials of each row, (n, 1)."""
     most = logits.max(1, keepdims=True)
-    found: Floats = most + np.log(np.exp(logits - most).sum(1, keepdims=True))
+    shares = logits - most
+    np.exp(shares, out=shares)
+    found: Floats = most + np.log(shares.sum(1, keepdims=True))
     return found

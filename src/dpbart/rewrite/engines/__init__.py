@@ -9,6 +9,7 @@ from dpbart.errors import BadParameter
 from dpbart.models.families import family_of
 from dpbart.rewrite.chosen import ChosenModel
 from dpbart.rewrite.engines.engine import Engine, Inline, Processes, check_workers, usable_cores
+from dpbart.rewrite.engines.fork_server import order_of
 from dpbart.rewrite.engines.on_ray import OnRay
 from dpbart.rewrite.rewriter import Rewriter
 
@@ -29,7 +30,10 @@ def _local(chosen: ChosenModel, workers: int | None, rows: int | None, address: 
     elif workers is None:
         workers = 1 if family.on_gpu(chosen.bundle) else min(usable_cores(), MOST_WORKERS)
     check_workers(workers, replayed=replayed)
-    return Inline(make) if workers == 1 else Processes(make, workers, (family.network,))
+    if workers == 1:
+        return Inline(make)
+    order = order_of(chosen) if family.forks(chosen.bundle) else None
+    return Processes(make, workers, (family.network,), order)
 
 
 def _on_ray(chosen: ChosenModel, workers: int | None, rows: int | None, address: str | None) -> Engine:

@@ -1,9 +1,10 @@
 """The engine protocol, and the engines on this machine: one process, or several.
 
 An engine applies a rewriter to batches. It keeps their order, holds only a few in flight, and returns each batch once.
-Workers load the model themselves and take their randomness from their own operating system; no randomness and no budget
-is ever sent to them. Only the driver records and saves results. If a worker dies, its batch goes to another worker.
-Nobody has seen what the dead worker wrote.
+Workers load the model themselves, or share one that was loaded before they were forked (fork_server.py). They take
+their randomness from their own operating system; no randomness and no budget is ever sent to them. Only the driver
+records and saves results. If a worker dies, its batch goes to another worker. Nobody has seen what the dead worker
+wrote.
 
 Workers are processes, not threads: beam search is a Python loop over small tensors, so threads would block each other.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dpbart.errors import BadParameter, DpbartError, EngineFailed
+from dpbart.rewrite.engines.fork_server import loaded, start_server
 from dpbart.rewrite.rewriter import Rewriter, Rewriting
 
 Make = Callable[[], Rewriter]  # loads a rewriter; sent to the workers
@@ -113,6 +115,7 @@ class Processes:
     make: Make
     workers: int
     preload: tuple[str, ...] = ()  # modules that every worker needs
+    order: str | None = None  # of a rewriter that all workers share; without one, each loads its own
 
     @property
     def name(self) -> str:
@@ -146,19 +149,20 @@ class Processes:
         threads = max(1, usable_cores() // self.workers)
         # The threads of torch and BLAS do not survive a fork, so workers are not forked from this process. They are
         # forked from a server that has imported everything and computed nothing, so that even replacement workers start
-        # at once.
+        # at once. A model that starts no threads is loaded there too.
+        start_server(self.preload, self.order)
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([Rewriter.__module__, *self.preload])
-        return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(self.make, threads))
+        given = (self.make, threads, self.order)
+        return ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=given)
 
 
-def _start(make: Make, threads: int) -> None:
+def _start(make: Make, threads: int, order: str | None) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which stops between batches
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     limit_threads(threads)
     try:
-        _worker = make()
+        _worker = loaded(order) or make()
     except DpbartError as error:  # raised with the first batch: an error here would only break the pool
         _worker = error
 
