@@ -339,14 +339,14 @@ def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path
     del tensors[missing]
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(NotPrepared, match="cannot be loaded"):
-        Rewriter.load(str(tmp_path), epsilon=10)
+        Rewriter.load(str(tmp_path), epsilon=20)  # may be wording
 
 
 @pytest.mark.parametrize("missing", ["book.tsv", "common.txt", "known.txt", "writer_tokenizer.json"])
 def test_a_model_without_one_of_its_files_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     (copied(tiny_code, tmp_path) / missing).unlink()
     with pytest.raises(NotPrepared, match="cannot be read|cannot be loaded"):
-        Rewriter.load(str(tmp_path), epsilon=10)
+        Rewriter.load(str(tmp_path), epsilon=20)  # may be wording
 
 
 @pytest.mark.parametrize(
