@@ -127,7 +127,7 @@ def test_a_text_that_slips_past_the_channel_is_caught_by_the_texts_alone(
 def test_a_file_in_its_old_order_is_caught_by_its_first_row(
     models: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, Any] = {"epsilon": 2.0, "release": "shuffled", "people": 200, "trials": 300, "confidence": 0.99}
+    asked: dict[str, Any] = {"epsilon": 2.0, "release": "shuffled", "people": 200, "trials": 800, "confidence": 0.99}
     honest = audited(models["code"], **asked)
     assert not honest.caught
     assert honest.claimed.epsilon < 1
