@@ -2,8 +2,8 @@
 
     python benchmarks/speed.py
 
-It writes docs/speed.json, from which docs/make_docs.py makes the tables of docs/large.md. Run it on an idle machine with
-at least two cores; it takes about four minutes. The texts are lines of the default model's book, which are public.
+It writes docs/speed.json, from which docs/make_docs.py makes the tables of docs/large.md. Run it on an idle machine
+with at least two cores; it takes about four minutes. The texts are lines of the default model's book, which are public.
 
 - Rates are texts for each second of the processor, on one core: the median of several rounds, with the least and most.
 - Scaling is in wall time, as that is what a second process is for. The first result of each worker does not count, so
@@ -158,6 +158,7 @@ def about() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "load": round(os.getloadavg()[0], 1),  # processes that want a core, before we begin; 0 on an idle machine
     }
     now = datetime.now(timezone.utc)
     return {"date": now.date().isoformat(), "commit": commit.stdout.strip(), "machine": machine}
