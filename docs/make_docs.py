@@ -466,7 +466,7 @@ def speed_table() -> str:
     ]
     where = (
         f"`python benchmarks/speed.py` at commit {speed['commit']} on {speed['date']}, on {machine['cores']} cores of "
-        f"{machine['processor']}, Python {machine['python']} and numpy {machine['numpy']}; load average {machine['load']:g} at the start:"
+        f"{machine['processor']}, Python {machine['python']} and numpy {machine['numpy']}:"
     )
     return "\n\n".join([where, rows_of(head, rows), " ".join(others)])
 
