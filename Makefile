@@ -47,6 +47,7 @@ docs: $(TOOLS)
 bench: $(TOOLS)
 	$(BIN)/python benchmarks/answers.py
 	$(BIN)/python benchmarks/rewriting.py
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/decoding.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/kills.py

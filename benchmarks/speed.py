@@ -158,6 +158,7 @@ def about() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "load": round(os.getloadavg()[0], 1),  # processes that want a core, before we begin; 0 on an idle machine
     }
     now = datetime.now(timezone.utc)
     return {"date": now.date().isoformat(), "commit": commit.stdout.strip(), "machine": machine}

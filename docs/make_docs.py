@@ -4,7 +4,7 @@
 
 A part stands between `<!-- made by docs/make_docs.py: NAME -->` and `<!-- end: NAME -->`. Commands and the API come
 from the code, tables from the figures in docs/*.json and docs/results/. Nothing is measured here: docs/measure_kept.py,
-docs/measure_collections.py and `dpbart experiment run` do that.
+docs/measure_collections.py, benchmarks/speed.py and `dpbart experiment run` do that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from click.testing import CliRunner
@@ -29,6 +30,7 @@ from dpbart.card.card import schema
 from dpbart.cli import cli
 from dpbart.evaluate.experiment.results import paper_tables, read_results
 from dpbart.options.declare import Record, leaves
+from dpbart.progress import duration
 
 REPOSITORY = Path(__file__).parent.parent
 DOCS = REPOSITORY / "docs"
@@ -435,6 +437,60 @@ def documents_table() -> str:
     return rows_of(["epsilon", *found], rows)
 
 
+# --- how fast texts are rewritten: large.md ---
+
+ROWS, CORES = (10_000, 1_000_000, 100_000_000), (2, 16, 1_000)
+
+
+def _speed() -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads((DOCS / "speed.json").read_text())
+    return figures
+
+
+def speed_table() -> str:
+    """Where and when it was measured, and the rates of one core."""
+    speed = _speed()
+    machine, head = speed["machine"], ["model", "epsilon", "texts a second, one core", "least and most", "system time"]
+    rows = [
+        [
+            f"`{each['model']}`" + (", beam 10" if each["model"] == PAPERS else ""),
+            f"{each['epsilon']:g}",
+            f"{each['rate']:,.0f}",
+            f"{each['least']:,.0f} to {each['most']:,.0f}",
+            f"{each['system']:.0%}",
+        ]
+        for each in speed["rates"]
+    ]
+    others = [
+        f"At epsilon {each['epsilon']:g}, two processes are {each['ratio']:.2f} times as fast as one."
+        for each in speed["scaling"]
+    ] + [
+        f"At epsilon {each['epsilon']:g}, a run takes {each['one']:,.0f} MB with one worker and {each['four']:,.0f} MB "
+        f"with four."
+        for each in speed["memory"]
+    ]
+    where = (
+        f"`python benchmarks/speed.py` at commit {speed['commit']} on {speed['date']}, on {machine['cores']} cores of "
+        f"{machine['processor']}, Python {machine['python']} and numpy {machine['numpy']}:"
+    )
+    return "\n\n".join([where, rows_of(head, rows), " ".join(others)])
+
+
+def duration_table() -> str:
+    """How long files of some sizes take on some numbers of cores."""
+    speed = _speed()
+    added = min(each["ratio"] for each in speed["scaling"]) - 1  # by the second core
+    rows = []
+    for each in speed["rates"]:
+        times = [
+            [count / min(each["rate"] * (1 + added * (cores - 1)), speed["driver"]) for cores in CORES]
+            for count in ROWS
+        ]
+        rows.append([f"`{each['model']}` at {each['epsilon']:g}", *(" / ".join(map(duration, row)) for row in times)])
+    cores = " / ".join(f"{count:,}" for count in CORES)
+    return rows_of([f"time on {cores} cores", *(f"{count:,} rows" for count in ROWS)], rows)
+
+
 # --- the parts of all pages ---
 
 
@@ -468,6 +524,8 @@ PARTS = (
     Part("docs/curator.md", "taught", taught_table),
     Part("docs/curator.md", "bounds", bounds_table),
     Part("docs/curator.md", "told", told_table),
+    Part("docs/large.md", "rates", speed_table),
+    Part("docs/large.md", "durations", duration_table),
     Part("docs/models.md", "BLEU", partial(models_table, "bleu")),
     Part("docs/models.md", "content words", partial(models_table, "content_words")),
     Part("docs/models.md", "limit", limit_table),

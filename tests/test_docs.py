@@ -19,7 +19,8 @@ from dpbart.cli import cli
 from dpbart.models.bundle import Bundle
 
 REPOSITORY = Path(__file__).parent.parent
-GENERATED = ["README.md", *(f"docs/{page}.md" for page in ("api", "code", "commands", "curator", "models", "results"))]
+PAGES = ("api", "code", "commands", "curator", "large", "models", "results")
+GENERATED = ["README.md", *(f"docs/{page}.md" for page in PAGES)]
 
 
 @pytest.fixture(scope="module")

@@ -325,6 +325,9 @@ def test_a_size_that_the_book_does_not_have_is_refused(tiny_code: Bundle) -> Non
         load(tiny_code, ONE, use=BookUse(areas=("farm",)))
 
 
+WORDED = 50.0  # a budget at which texts are worded
+
+
 def copied(bundle: Bundle, folder: Path) -> Path:
     for part in bundle.folder.iterdir():
         (folder / part.name).write_bytes(part.read_bytes())
@@ -333,20 +336,21 @@ def copied(bundle: Bundle, folder: Path) -> Path:
 
 @pytest.mark.parametrize("missing", ["book.order", "book.coarse", "writer.order", "reader.embed.weight"])
 def test_a_model_without_one_of_its_parts_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
+    """At a budget that needs it: where nothing is worded, what a model writes with is not loaded."""
     from safetensors.numpy import load_file, save_file
 
     tensors = load_file(copied(tiny_code, tmp_path) / "model.safetensors")
     del tensors[missing]
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(NotPrepared, match="cannot be loaded"):
-        Rewriter.load(str(tmp_path), epsilon=20)  # may be wording
+        Rewriter.load(str(tmp_path), epsilon=WORDED)
 
 
 @pytest.mark.parametrize("missing", ["book.tsv", "common.txt", "known.txt", "writer_tokenizer.json"])
 def test_a_model_without_one_of_its_files_is_refused(tiny_code: Bundle, tmp_path: Path, missing: str) -> None:
     (copied(tiny_code, tmp_path) / missing).unlink()
     with pytest.raises(NotPrepared, match="cannot be read|cannot be loaded"):
-        Rewriter.load(str(tmp_path), epsilon=20)  # may be wording
+        Rewriter.load(str(tmp_path), epsilon=WORDED)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,24 @@ def test_a_text_does_not_depend_on_the_others_of_its_batch() -> None:
         assert (together[row, len(ids) :] == 1).all()
 
 
+@pytest.mark.parametrize("beams", [1, 4, 10])
+def test_in_bfloat16_most_ids_are_those_of_generate(beams: int) -> None:
+    """With 8 bits for a number, sums in another order may choose another id, and the texts differ from there on."""
+    bart, search = random_bart(), BeamSearch(beams)
+    whole = bart.decode(latents(), search, length=LENGTH)
+    bart.model.to(torch.bfloat16)
+    half, theirs = bart.decode(latents(), search, length=LENGTH), generated(bart, search)
+    assert (half[:, 1] != 1).all()
+    assert same_rows(half, theirs) > 0.8
+    assert same_rows(whole, half) < 1.0  # it did compute in bfloat16
+
+
+def same_rows(one: Ids, two: Ids) -> float:
+    """The share of equal texts."""
+    padded = [np.pad(ids, ((0, 0), (0, LENGTH + 1 - ids.shape[1])), constant_values=1) for ids in (one, two)]
+    return float((padded[0] == padded[1]).all(1).mean())
+
+
 def test_no_text_gives_no_ids() -> None:
     nothing = latents().post_processed(latents().values[:0], recipe="")
     assert len(random_bart().decode(nothing, BeamSearch(4), length=LENGTH)) == 0

@@ -89,7 +89,7 @@ class Halves:
     @torch.inference_mode()
     def decode(self, private: Noised, search: BeamSearch, *, length: int) -> Ids:
         """Private latent (batch, positions, width) to ids (batch, at most length + 1)."""
-        latent = BaseModelOutput(last_hidden_state=torch.from_numpy(private.values).to(self.device))
+        latent = BaseModelOutput(last_hidden_state=torch.from_numpy(private.values).to(self.device, self.model.dtype))
         config = search.config(self.model, new_tokens=length)
         ids: Ids = self.model.generate(encoder_outputs=latent, generation_config=config).cpu().numpy()
         return ids
@@ -111,6 +111,6 @@ class SplitBart(Halves):
 
     def decode(self, private: Noised, search: BeamSearch, *, length: int) -> Ids:
         """Private latent (batch, positions, width) to ids (batch, at most length + 1)."""
-        latent = torch.from_numpy(private.values).to(self.device)
+        latent = torch.from_numpy(private.values).to(self.device, self.model.dtype)
         ids: Ids = search_ids(self.model, latent, search, length=length).cpu().numpy()
         return ids

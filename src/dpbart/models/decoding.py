@@ -155,7 +155,7 @@ class _Steps:
         )
         rows = len(latent) * beams
         padded = -(-self.vocabulary // _BLOCK) * _BLOCK  # ids after the last one never get chosen
-        self.logits = latent.new_full((rows, padded), -torch.inf)
+        self.logits = latent.new_full((rows, padded), -torch.inf, dtype=torch.float32)  # whatever the weights have
         self.normalized = torch.empty_like(self.logits)
         self.past = latent.new_empty(len(self.cross), len(latent), beams * length, width)  # a slot per beam and step
         self.mask = latent.new_zeros(len(latent), 1, 0)  # (texts, beams, slots): 0 for a beam's own past, else -inf
@@ -176,8 +176,8 @@ class _Steps:
         """Log probabilities of the next id (rows, padded vocabulary), or for a greedy search the bare scores."""
         beams, used = len(ids) // self.texts, self.mask.shape[2]
         new = slice(used, used + beams)
-        alone = torch.eye(beams, device=ids.device).log().expand(self.texts, -1, -1)  # a beam sees its new slot only
-        self.mask = torch.cat([self.mask.expand(-1, beams, -1), alone], 2)
+        alone = torch.eye(beams, device=ids.device, dtype=self.mask.dtype).log()  # a beam sees its new slot only
+        self.mask = torch.cat([self.mask.expand(-1, beams, -1), alone.expand(self.texts, -1, -1)], 2)
         place = self.decoder.embed_positions.weight[self.position + self.decoder.embed_positions.offset]
         states = self.decoder.layernorm_embedding(self.decoder.embed_tokens(ids) + place)  # (rows, width)
         for number, layer in enumerate(self.decoder.layers):
@@ -191,7 +191,10 @@ class _Steps:
             states = layer.final_layer_norm(states + layer.fc2(layer.activation_fn(layer.fc1(states))))
         self.position += 1
         logits = self.logits[: len(ids)]
-        torch.mm(states, self.head.T, out=logits[:, : self.vocabulary])
+        if states.dtype == logits.dtype:
+            torch.mm(states, self.head.T, out=logits[:, : self.vocabulary])
+        else:
+            logits[:, : self.vocabulary] = states @ self.head.T
         if self.bias is not None:
             logits[:, : self.vocabulary] += self.bias
         return logits if self.greedy else torch.log_softmax(logits, -1, out=self.normalized[: len(ids)])

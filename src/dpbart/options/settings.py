@@ -119,9 +119,7 @@ class Running(Record):
     """Where the texts are rewritten. It changes no text."""
 
     engine: str = option("local", metavar="local|ray", help="Run on this machine, or on Ray.", resume=False)
-    workers: int | None = option(
-        None, help="Processes or Ray actors; each loads the model. Chosen automatically by default.", resume=False
-    )
+    workers: int | None = option(None, help="Processes or Ray actors. Chosen automatically by default.", resume=False)
     address: str | None = option(
         None,
         metavar="HOST:PORT",

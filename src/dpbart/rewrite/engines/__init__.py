@@ -14,7 +14,7 @@ from dpbart.rewrite.engines.on_ray import OnRay
 from dpbart.rewrite.rewriter import Rewriter
 
 WORTH_WORKERS = 500  # rows; below this, starting workers takes about as long as the work itself
-MOST_WORKERS = 8  # by default: each worker holds the whole model in memory
+MOST_WORKERS = 8  # by default: workers of most models hold the whole model in memory
 
 Choose = Callable[[ChosenModel, int | None, int | None, str | None], Engine]
 
