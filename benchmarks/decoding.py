@@ -168,7 +168,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        "| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids | of them worse |"
+        "| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids | worse ones |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     table = []
