@@ -167,9 +167,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="Also write the figures to this file.")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print(
-        "| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids | of them worse |"
-    )
+    print("| model | beams | texts | mean ids | generate, texts/s | ours, texts/s | ratio | other ids | worse ones |")
     print("|---|---|---|---|---|---|---|---|---|")
     table = []
     for row in rows(given.texts, given.base_texts, given.lines):
