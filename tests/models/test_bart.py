@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
+from dpbart import Rewriter
 from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.bart import SplitBart
 from dpbart.models.bundle import BUNDLED, Bundle
@@ -123,3 +124,15 @@ def test_damaged_weights_are_refused(tiny_copy: Path) -> None:
     (tiny_copy / "model.safetensors").write_bytes((tiny_copy / "model.safetensors").read_bytes()[:5000])
     with pytest.raises(NotPrepared, match="cannot be loaded"):
         SplitBart.load(tiny_copy)
+
+
+def test_a_device_is_chosen_by_the_operator(tiny: Bundle, tiny_code: Bundle) -> None:
+    """On this machine only the CPU is sure to be there."""
+    texts = ["the nurse found an apple ."]
+    assert len(Rewriter.load(str(tiny.folder), epsilon=500, device="cpu").rewrite(texts).texts) == 1
+    assert len(Rewriter.load(str(tiny_code.folder), epsilon=10, device="cpu").rewrite(texts).texts) == 1
+    for device in ("cuda:99", "nowhere"):
+        with pytest.raises(BadParameter, match=f"there is no device '{device}' here. Leave out --device"):
+            Rewriter.load(str(tiny.folder), epsilon=500, device=device)
+        with pytest.raises(BadParameter, match=f"'tiny-code' runs on the CPU, got the device '{device}'"):
+            Rewriter.load(str(tiny_code.folder), epsilon=10, device=device)

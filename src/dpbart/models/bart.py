@@ -16,7 +16,7 @@ from transformers import BartForConditionalGeneration, GenerationConfig, PreTrai
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils import logging as transformers_logging
 
-from dpbart.errors import NotPrepared
+from dpbart.errors import BadParameter, NotPrepared
 from dpbart.models.decoding import search_ids
 from dpbart.models.hub import foreign_errors, read_config
 from dpbart.models.search import BeamSearch
@@ -39,14 +39,14 @@ class Halves:
         self.device = device
 
     @classmethod
-    def load(cls: type[Kind], folder: Path, *, device: torch.device | None = None) -> Kind:
+    def load(cls: type[Kind], folder: Path, *, device: torch.device | str | None = None) -> Kind:
         """Load a model directory in the Hugging Face format, always in single precision.
 
         The weights are those of model.safetensors, the file that the fingerprint is of. Transformers gets them from
         here and is given no directory, because it would look for further files there.
         """
         transformers_logging.disable_progress_bar()
-        config = cls.config(folder)
+        place, config = _device(device), cls.config(folder)
         with foreign_errors(f"the weights in '{folder}' cannot be loaded", remedy="Download or make them again."):
             weights = load_file(folder / "model.safetensors")
             model, loaded = cls.model_class.from_pretrained(
@@ -55,7 +55,7 @@ class Halves:
         lacking = sorted(loaded["missing_keys"]) + sorted(str(each[0]) for each in loaded["mismatched_keys"])
         if lacking:  # transformers would fill them with random numbers
             raise NotPrepared(f"the weights in '{folder}' lack {', '.join(lacking[:3])} ({len(lacking)} in total).")
-        return cls(model, device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        return cls(model, place)
 
     @classmethod
     def config(cls, folder: Path) -> PreTrainedConfig:
@@ -114,3 +114,16 @@ class SplitBart(Halves):
         latent = torch.from_numpy(private.values).to(self.device, self.model.dtype)
         ids: Ids = search_ids(self.model, latent, search, length=length).cpu().numpy()
         return ids
+
+
+def _device(asked: torch.device | str | None) -> torch.device:
+    """The device that was asked for; by default a GPU if there is one."""
+    if asked is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(1, device=asked)
+        return torch.device(asked)
+    except (RuntimeError, AssertionError):  # torch says the second where it was built without CUDA
+        raise BadParameter(
+            f"there is no device {str(asked)!r} here. Leave out --device, or pass --device cpu."
+        ) from None

@@ -70,7 +70,7 @@ class LatentFamily:
     name: str
     clip: Callable[[float], Clip]
     positions: Callable[[int], int]
-    halves: Callable[[Bundle], Halves]
+    halves: Callable[[Bundle, str | None], Halves]  # and the device; None: a GPU if there is one
     mechanisms: tuple[str, ...] = tuple(NOISES)  # the first is the default
     network: str = "dpbart.models.bart"  # imports transformers
 
@@ -93,11 +93,11 @@ class LatentFamily:
         """No: torch may start threads."""
         return False
 
-    def on_gpu(self, bundle: Bundle) -> bool:
+    def on_gpu(self, bundle: Bundle, device: str | None) -> bool:
         """On one that torch can use."""
         import torch
 
-        return torch.cuda.is_available()
+        return device != "cpu" and torch.cuda.is_available()
 
     def clip_of(self, bundle: Bundle) -> Clip:
         """The clip of a model's latent.
@@ -164,6 +164,7 @@ class LatentFamily:
         beams: int | None,
         use: BookUse,
         entropy: Entropy,
+        device: str | None = None,
     ) -> LatentModel:
         """Tokenizer and both halves. Beam search draws nothing, so the entropy is not used."""
         line = self.line(bundle, length=length, beams=beams, use=use)  # hashes the files before they are loaded
@@ -171,7 +172,7 @@ class LatentFamily:
         if channel.public is not None:
             tokens = replace(tokens, begin=channel.public.token)
             search = replace(search, start_id=tokens.id_of(channel.public.token))
-        halves = self.halves(bundle)
+        halves = self.halves(bundle, device)
         if tokens.reach > halves.vocabulary:  # otherwise a rare word in a private text would stop the run
             raise NotPrepared(
                 f"the tokenizer of '{bundle.name}' must fit its weights, got ids up to {tokens.reach - 1} "
@@ -185,20 +186,20 @@ def _search(beams: int | None) -> BeamSearch:
     return BeamSearch() if beams is None else BeamSearch(beams)
 
 
-def load_bart(bundle: Bundle) -> SplitBart:
+def load_bart(bundle: Bundle, device: str | None = None) -> SplitBart:
     """Load both halves of a BART. Torch and transformers are imported only here."""
     require_extra("bart", f"the BART '{bundle.name}' needs", "torch", "transformers")
     from dpbart.models.bart import SplitBart
 
-    return SplitBart.load(bundle.folder)
+    return SplitBart.load(bundle.folder, device=device)
 
 
-def load_adept(bundle: Bundle) -> SplitAdept:
+def load_adept(bundle: Bundle, device: str | None = None) -> SplitAdept:
     """Load both halves of an ADePT. Torch and transformers are imported only here."""
     require_extra("bart", f"the ADePT '{bundle.name}' needs", "torch", "transformers")
     from dpbart.models.adept import SplitAdept
 
-    return SplitAdept.load(bundle.folder)
+    return SplitAdept.load(bundle.folder, device=device)
 
 
 BART = LatentFamily(name="bart", clip=ByValue, positions=lambda length: length, halves=load_bart)

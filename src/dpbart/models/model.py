@@ -72,8 +72,8 @@ class Family(Protocol):
     def forks(self, bundle: Bundle) -> bool:
         """Whether a process may be forked after it has loaded a model: loading starts no threads."""
 
-    def on_gpu(self, bundle: Bundle) -> bool:
-        """Whether a model runs on a GPU here."""
+    def on_gpu(self, bundle: Bundle, device: str | None) -> bool:
+        """Whether a model runs on a GPU here, if this device was asked for."""
 
     def channel(
         self, bundle: Bundle, *, mechanism: str, epsilon: float | None, delta: float, length: int, use: BookUse
@@ -102,7 +102,15 @@ class Family(Protocol):
         """The card's entry about a model. Hashes the weights, but does not load them."""
 
     def load(
-        self, bundle: Bundle, channel: Any, *, length: int, beams: int | None, use: BookUse, entropy: Entropy
+        self,
+        bundle: Bundle,
+        channel: Any,
+        *,
+        length: int,
+        beams: int | None,
+        use: BookUse,
+        entropy: Entropy,
+        device: str | None = None,
     ) -> Model[Any, Any]:
         """Load the model for a channel made by `channel`.
 
@@ -113,4 +121,8 @@ class Family(Protocol):
             beams: width of the decoder's search; None for the model's own.
             use: which sentences may come out of a model with a book.
             entropy: for a model that draws at random while it writes; no guarantee rests on it.
+            device: where it runs, such as "cpu" or "cuda:0"; by default on a GPU if there is one and the model can.
+
+        Raises:
+            BadParameter: There is no such device, or the model cannot use it.
         """

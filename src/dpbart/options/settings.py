@@ -103,6 +103,13 @@ class Settings(Budget):
     beams: int | None = option(
         None, help="Width of the decoder's search; by default the model's own.", ge=1, le=MOST_BEAMS, resume=False
     )
+    device: str | None = option(
+        None,
+        metavar="cpu|cuda|cuda:N",
+        help="Where a BART or ADePT runs; by default on a GPU if there is one. Other models run on the CPU.",
+        http=False,
+        resume=False,
+    )
     batch_size: int = option(32, help="Texts per batch.", ge=1, http=False)
     replay_seed: int | None = option(
         None,

@@ -82,7 +82,7 @@ class Copier:
     @classmethod
     def load(cls, bundle: Bundle) -> Copier:
         tokens = Tokens.load(bundle.folder / "tokenizer.json", length=bundle.facts.length)
-        return cls(latent_family(bundle).halves(bundle), tokens, BeamSearch(), bundle.columns)
+        return cls(latent_family(bundle).halves(bundle, None), tokens, BeamSearch(), bundle.columns)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """The columns that are sent, (batch, positions, kept)."""

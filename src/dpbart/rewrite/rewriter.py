@@ -62,6 +62,7 @@ class Rewriter:
         mechanism: str | None = None,
         length: int | None = None,
         beams: int | None = None,
+        device: str | None = None,
         batch_size: int = 32,
         replay_seed: int | None = None,
         areas: Sequence[str] = (),
@@ -84,6 +85,7 @@ class Rewriter:
             book_only=book_only,
             length=length,
             beams=beams,
+            device=device,
             batch_size=batch_size,
             replay_seed=replay_seed,
         )
@@ -97,7 +99,13 @@ class Rewriter:
         bundle, channel, settings = chosen.bundle, chosen.channel, chosen.settings
         entropy = entropy_of(settings.replay_seed)
         model = family_of(bundle).load(
-            bundle, channel, length=chosen.tokens, beams=settings.beams, use=chosen.use, entropy=entropy
+            bundle,
+            channel,
+            length=chosen.tokens,
+            beams=settings.beams,
+            use=chosen.use,
+            entropy=entropy,
+            device=settings.device,
         )
         return cls(model, channel, settings.batch_size, entropy)
 

@@ -46,7 +46,7 @@ class CodeFamily:
         """Yes, unless its sentence encoder needs torch."""
         return "reader" in read_config(bundle.folder)
 
-    def on_gpu(self, bundle: Bundle) -> bool:
+    def on_gpu(self, bundle: Bundle, device: str | None) -> bool:
         """Never: it is small."""
         return False
 
@@ -132,8 +132,11 @@ class CodeFamily:
         beams: int | None,
         use: BookUse,
         entropy: Entropy,
+        device: str | None = None,
     ) -> CodeModel:
         """Load both sides of a model. Nothing is drawn while it writes."""
+        if device not in (None, "cpu"):
+            raise BadParameter(f"'{bundle.name}' runs on the CPU, got the device {device!r}. Leave out --device.")
         from dpbart.models.code.model import load_code
 
         line = self.line(bundle, length=length, beams=beams, use=use)

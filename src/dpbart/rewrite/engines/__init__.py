@@ -28,7 +28,7 @@ def _local(chosen: ChosenModel, workers: int | None, rows: int | None, address: 
     if workers is None and (replayed or rows is None or rows < WORTH_WORKERS):
         workers = 1
     elif workers is None:
-        workers = 1 if family.on_gpu(chosen.bundle) else min(usable_cores(), MOST_WORKERS)
+        workers = 1 if family.on_gpu(chosen.bundle, chosen.settings.device) else min(usable_cores(), MOST_WORKERS)
     check_workers(workers, replayed=replayed)
     if workers == 1:
         return Inline(make)
