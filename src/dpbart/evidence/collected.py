@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
 
@@ -66,12 +66,14 @@ class Collection:
         counts: (cells,), with noise, in votes; on the card.
         votes: (cells,), without noise. Who knows everybody but one person knows them but for one vote.
         parts: (people,), the cell that each person votes for.
+        again: the counts with new noise. Nobody sees them: they keep two targets of one cell from sharing their noise.
     """
 
     rows: tuple[str, ...]
     counts: Scores
     votes: Scores
     parts: Rows
+    again: Scores
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,16 @@ class Synthesizer:
         private = mechanism.privatize(tally, SystemEntropy())
         batches = written_rows(private, self.terms, self.reader.book.lines, self.cells)
         rows = tuple(str(row[self.terms.text_column]) for batch in batches for row in batch.rows)
-        counts = np.array(private.values[0], np.float64) / mechanism.unit
-        return Collection(rows, counts, tally.counts[0] / mechanism.unit, self.parts(texts))
+        counts, again = (
+            np.array(each.values[0], np.float64) / mechanism.unit
+            for each in (private, mechanism.privatize(tally, SystemEntropy()))
+        )
+        return Collection(rows, counts, tally.counts[0] / mechanism.unit, self.parts(texts), again)
 
     def unhidden(self, texts: Sequence[str]) -> Collection:
         """The same without any protection: the texts as they are, and exact counts."""
         votes = votes_of(texts, self.reader, self.cells).counts[0] / self.terms.mechanism.unit
-        return Collection(tuple(texts), votes, votes, self.parts(texts))
+        return Collection(tuple(texts), votes, votes, self.parts(texts), votes)
 
     def parts(self, texts: Sequence[str]) -> Rows:
         """The cell that each text votes for."""
@@ -193,7 +198,10 @@ def attack_collection(
         ("", plain, lambda seen: {name: each[shown] for name, each in plain(seen).items()}),
         (
             f", {INFORMED}",
-            lambda seen: informed(seen, parts, unknown),
+            lambda seen: {
+                name: np.where(inside, each, informed(replace(seen, counts=seen.again), parts, unknown)[name])
+                for name, each in informed(seen, parts, unknown).items()
+            },
             lambda seen: informed(seen, parts[shown], np.arange(len(file))[:, None]),
         ),
     )
