@@ -124,6 +124,4 @@ def _device(asked: torch.device | str | None) -> torch.device:
         torch.empty(1, device=asked)
         return torch.device(asked)
     except (RuntimeError, AssertionError):  # torch says the second where it was built without CUDA
-        raise BadParameter(
-            f"there is no device {str(asked)!r} here. Leave out --device, or pass --device cpu."
-        ) from None
+        raise BadParameter(f"there is no device '{asked}' here. Leave out --device, or pass --device cpu.") from None
