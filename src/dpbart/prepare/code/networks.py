@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dpbart.models.code.reader import PAD, ReaderNetwork, ReaderSizes
 from dpbart.models.code.weights import Arrays, packed
-from dpbart.models.code.writer import UNWRITTEN, Writer, WriterSizes
+from dpbart.models.code.writer import Writer, WriterSizes
 
 
 class ReaderTraining(nn.Module):
@@ -107,14 +107,6 @@ class WriterTraining(nn.Module):
         nats = F.cross_entropy(near, ranks.clamp(max=frequent), reduction="sum")
         far = F.linear(hidden[rare], weight[frequent:], bias[frequent:])
         return nats + F.cross_entropy(far, ranks[rare] - frequent, reduction="sum")
-
-    def probabilities(self, hidden: Tensor) -> Tensor:
-        """The probabilities of all tokens, (n, vocabulary), the most frequent first, from states (n, width)."""
-        frequent = self.sizes.frequent
-        logits = self.unembed(hidden)
-        logits[:, self.rank[list(UNWRITTEN)]] = -1e9
-        near = torch.cat([logits[:, :frequent], self.gate(hidden)], 1).softmax(1)
-        return torch.cat([near[:, :frequent], near[:, frequent:] * logits[:, frequent:].softmax(1)], 1)
 
 
 class _WriterBlock(nn.Module):
