@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from dpbart.models.bundle import BUNDLED, Bundle
 from dpbart.models.code.model import Networks
@@ -125,6 +126,9 @@ def test_a_code_is_read_alike_in_any_batch_and_at_any_place_in_it(parts: Network
     assert [reader.read([code])[0] for code in codes] == together
     assert reader.read(codes, at_once=5) == together
     assert reader.read(codes[::-1]) == together[::-1]
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            assert reader.read(codes) == together
     for row, own, spent in zip(ids.tolist(), together, spelling.bits, strict=False):
         if spent < bits - 2:
             assert own == row[: row.index(END)]
