@@ -87,6 +87,31 @@ def test_no_code_names_more_sentences_than_there_are(epsilon: float) -> None:
             assert size.worded is (size.bits >= 24 and not book_only and epsilon >= 20)
 
 
+def test_two_places_that_cannot_name_the_whole_book_share_their_bits_unevenly() -> None:
+    large = CodeTable(((20.0, 25, 2, 1),), 24)
+    assert large.size(20.0, sentences=1 << 15) == CodeSize(25, 2, 15, worded=True, second_bits=8, named=1 << 15)
+    assert large.size(20.0, sentences=4095) == CodeSize(25, 2, 12, worded=True)  # 12 bits each are enough
+    some = large.size(20.0, sentences=1873)
+    assert some == CodeSize(25, 2, 11, worded=True, second_bits=11, named=1873)
+    assert some.sentences == 1873
+    assert some.second_sentences == 2047
+
+
+@pytest.mark.parametrize(
+    ("place_bits", "second_bits", "named", "worded"),
+    [
+        (15, 9, 1 << 15, True),  # no bit is left for the order
+        (15, 8, (1 << 15) + 1, True),  # the first place cannot name all
+        (9, 11, 512, True),  # the second place is larger than the book
+        (15, 0, 1 << 15, True),
+        (15, 8, 1 << 15, False),  # such codes need a form
+    ],
+)
+def test_other_uneven_sizes_are_refused(place_bits: int, second_bits: int, named: int, worded: bool) -> None:
+    with pytest.raises(BadParameter, match="from 1 to 1024 bits that hold its places"):
+        CodeSize(25, 2, place_bits, worded=worded, second_bits=second_bits, named=named)
+
+
 def test_with_the_book_alone_no_code_is_wording() -> None:
     assert TABLE.size(20.0, sentences=SENTENCES, book_only=True) == CodeSize(18, 2, 9, 1)
     assert channel_of("response", 20.0, book_only=True).mechanism == Response(20.0, 1 << 18, 1, 2)

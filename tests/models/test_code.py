@@ -17,7 +17,7 @@ from dpbart.channels.code import CodeChannel, CodeSize
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
 from dpbart.models.code.book import Book, BookUse
-from dpbart.models.code.encoder import CodeEncoder
+from dpbart.models.code.encoder import FIRSTS, CodeEncoder
 from dpbart.models.code.model import CodeModel
 from dpbart.models.code.reader import Documents, Reader, ReaderNetwork
 from dpbart.models.code.weights import Floats
@@ -45,7 +45,15 @@ ONE, SETS, SEVERAL, BOTH = (
     CodeSize(14, 2, 7, near=2),
     CodeSize(25, 2, 8, worded=True),
 )
-SIZES = {"one": ONE, "sets": SETS, "several": SEVERAL, "both": BOTH, "long": CodeSize(140, 5, 8, worded=True)}
+PAIR = CodeSize(25, 2, 9, worded=True, second_bits=7, named=480)
+SIZES = {
+    "one": ONE,
+    "sets": SETS,
+    "several": SEVERAL,
+    "both": BOTH,
+    "pair": PAIR,
+    "long": CodeSize(140, 5, 8, worded=True),
+}
 WHOLE_BOOK = BookUse()
 every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES.keys())
 
@@ -295,12 +303,53 @@ def test_the_size_follows_from_the_budget_by_the_table(tiny_code: Bundle) -> Non
         (3.99, CodeSize(1, 1, 1, 2)),
         (10, CodeSize(8, 1, 8)),
         (19, CodeSize(14, 2, 7)),
-        (20, CodeSize(25, 2, 8, worded=True)),  # 8 bits for 480 sentences
+        (20, CodeSize(25, 2, 9, worded=True, second_bits=9, named=480)),  # all 480 sentences
     ):
         channel = ChosenModel(Settings(str(tiny_code.folder), epsilon=epsilon)).channel
         assert isinstance(channel, CodeChannel)
         assert channel.size == size
     assert ChosenModel(Settings(str(tiny_code.folder), epsilon=10)).described.reads == 512
+
+
+def test_two_places_of_different_sizes_say_what_they_name_in_either_order(tiny_code: Bundle) -> None:
+    model, channel = load(tiny_code, PAIR)
+    lines = [line.sentence for line in model.decoder.book.lines]
+    unused = PAIR.wording_bits - PAIR.book_bits
+
+    def code(first: int, second: int, swapped: int) -> int:
+        return (((2 | swapped) << 9 | first) << 7 | second) << unused
+
+    pairs = [code(479, 3, 0), code(479, 3, 1), code(479, 127, 1), code(480, 127, 0), code(5, 5, 0)]
+    assert decode(model, channel, pairs) == [
+        f"{lines[479]} {lines[3]}",
+        f"{lines[3]} {lines[479]}",
+        lines[479],  # the last value of the second place says nothing
+        lines[0],  # the first place always speaks: it wraps around
+        lines[5],  # a sentence that was drawn twice stands once
+    ]
+
+
+def test_a_document_is_told_by_the_nearest_pair_in_its_order(tiny_code: Bundle) -> None:
+    """Compared with all pairs of a first sentence that comes into question and a second one."""
+    model, _ = load(tiny_code, PAIR)
+    encoder = model.encoder
+    documents = encoder.reader.documents([" ".join(made_up_texts()[3:6]), made_up_texts()[7], ""], closely=6)
+    vectors, chosen = encoder.book.vectors, encoder._several(documents)
+    assert chosen.shape == (3, 3)
+    for whole, windows, (first, second, swapped) in zip(documents.whole, documents.windows, chosen, strict=True):
+        matches = (windows @ vectors.T)[windows.any(1)]
+
+        def value(*said: int, whole: Floats = whole, matches: Floats = matches) -> float:
+            together = vectors[list(said)].sum(0)
+            points = matches[:, list(said)].max(1).mean() if len(matches) else 0.0
+            return float(whole @ together / np.linalg.norm(together) + encoder.settings.points * points)
+
+        firsts = sorted(range(480), key=value, reverse=True)[:FIRSTS]
+        best = max(value(one, two) for one in firsts for two in range(127) if one != two)
+        said = [first] if second == 127 else [first, second]
+        least = max(best, value(firsts[0])) - encoder.settings.silence
+        assert value(*said) >= least - 1e-4
+        assert swapped in (0, 1)
 
 
 def test_what_does_not_fit_is_refused(tiny_code: Bundle) -> None:

@@ -29,7 +29,9 @@ class CodeSize:
     Attributes:
         bits: the bits of the code.
         places: how many sentences of the book a code names, k.
-        place_bits: the bits of each of them.
+        place_bits: the bits of each of them or, if they differ, of the first.
+        second_bits: if two places differ, the bits of the second. A bit for their order goes before them.
+        named: if two places differ, how many sentences the first can name. Others of its values wrap around.
         near: how many sentences of the book mean the same at a place; 1 if the code may be wording.
         worded: whether the first bit says which form the others have. Otherwise all are places of the book.
     """
@@ -39,9 +41,13 @@ class CodeSize:
     place_bits: int
     near: int = 1
     worded: bool = False
+    second_bits: int = 0
+    named: int = 0
 
     def __post_init__(self) -> None:
-        used, sets = self.places * self.place_bits, self.near == 1 if self.worded else self.near >= 1
+        used, sets = self.book_bits, self.near == 1 if self.worded else self.near >= 1
+        differ = self.worded and self.places == 2 and (1 << self.second_bits) // 2 < self.named <= 1 << self.place_bits
+        sets &= differ if self.second_bits else not self.named
         fits = used < self.bits if self.worded else used == self.bits
         if not 1 <= self.bits <= 1024 or self.places < 1 or self.place_bits < 1 or not fits or not sets:
             raise BadParameter(
@@ -53,6 +59,13 @@ class CodeSize:
     def wording_bits(self) -> int:
         """The bits of a wording; 0 if all codes are places of the book."""
         return self.bits - 1 if self.worded else 0
+
+    @property
+    def book_bits(self) -> int:
+        """The bits that places of the book take."""
+        if self.second_bits:
+            return 1 + self.place_bits + self.second_bits
+        return self.places * self.place_bits
 
     @property
     def values(self) -> int:
@@ -67,7 +80,12 @@ class CodeSize:
     @property
     def sentences(self) -> int:
         """How many sentences of the book can come out."""
-        return self.values - self.silent
+        return self.named or self.values - self.silent
+
+    @property
+    def second_sentences(self) -> int:
+        """How many sentences a second place of its own size can name. Its last value says nothing."""
+        return (1 << self.second_bits) - 1
 
 
 @dataclass(frozen=True)
@@ -116,6 +134,11 @@ class CodeTable:
                 f"a book must have at least two sentences that can come out, got {sentences}. Choose more areas."
             )
         if worded:
+            whole = (sentences - 1).bit_length()  # bits that name every sentence
+            second = min(bits - 2 - whole, whole)
+            if places == 2 and place_bits < whole and second > 1:
+                # A place that names every sentence and one that names a few say more than two that name some.
+                return CodeSize(bits, places, whole, worded=True, second_bits=second, named=sentences)
             return CodeSize(bits, places, place_bits, worded=True)
         if near >= 3 and place_bits > 1 and 3 << place_bits - 1 <= sentences < 2 << place_bits and not several:
             place_bits -= 1  # half as many sets of three: fewer sentences are left out, and classifiers learn more

@@ -20,6 +20,7 @@ from dpbart.models.code.weights import Floats
 from dpbart.models.code.wording import code_of
 
 _AT_ONCE = 8  # documents compared with the book in one product
+FIRSTS = 16  # sentences tried at the first of two places of different sizes
 CONSIDERED = 256  # sentences of the book compared with a document, by its whole and by each of its windows
 
 
@@ -58,33 +59,69 @@ class CodeEncoder:
         return found
 
     def _named(self, places: npt.NDArray[np.int64]) -> int:
-        """The string of bits that names places in the book: a 1, then the places. The last bits may be unused."""
+        """The string of bits that names places in the book: a 1, then the places. The last bits may be unused.
+
+        Places of different sizes come with a bit for their order: 1 if the second is said first.
+        """
         code, size = 1, self.size
-        for place in places:
-            code = code << size.place_bits | int(place)
-        return code << size.bits - 1 - size.places * size.place_bits
+        if size.second_bits:
+            first, second, swapped = (int(place) for place in places)
+            code = ((code << 1 | swapped) << size.place_bits | first) << size.second_bits | second
+        else:
+            for place in places:
+                code = code << size.place_bits | int(place)
+        return code << size.bits - 1 - size.book_bits
 
     def _said(self, places: Places) -> Floats:
         """The vector of what each row of places says, (texts, vector); the near ones of a place are the same point."""
-        first = places[:, :: self.size.near]  # (texts, places)
+        first = places[:, :2] if self.size.second_bits else places[:, :: self.size.near]  # (texts, places)
         spoken = first < len(self.book.lines)
+        if self.size.second_bits:
+            spoken[:, 1] &= first[:, 1] < self.size.second_sentences
         return unit((self.book.rows(np.where(spoken, first, 0)) * spoken[..., None]).sum(1))
 
     def _several(self, documents: Documents) -> Places:
-        """Several sentences for each document, in its order: (texts, places x near)."""
+        """Several sentences for each document, in its order: (texts, places x near).
+
+        For two places of different sizes, (texts, 3): the first, the second, and whether the second is said first.
+        """
         rows = [
             row
             for first in range(0, len(documents.whole), _AT_ONCE)
             for row in self._several_of(documents, slice(first, first + _AT_ONCE))
         ]
-        return np.array(rows, np.int64).reshape(len(rows), self.size.places * self.size.near)
+        return np.array(rows, np.int64).reshape(len(rows), -1)
 
     def _several_of(self, documents: Documents, part: slice) -> Iterator[list[int]]:
         """The same for some of them, which are compared with the book together."""
         sought = np.concatenate([documents.whole[part, None], documents.windows[part]], 1)
         near = self.book.cosines(sought.reshape(-1, sought.shape[2])).reshape(*sought.shape[:2], -1)
+        choose = self._pair_of if self.size.second_bits else self._sentences_of
         for rows, matches in zip(sought, near, strict=True):
-            yield self._sentences_of(rows[0], rows[1:], matches)
+            yield choose(rows[0], rows[1:], matches)
+
+    def _pair_of(self, whole: Floats, windows: Floats, near: Floats) -> list[int]:
+        """The two sentences that together are nearest to a document and to each of its windows, or one and silence.
+
+        Arguments as for `_sentences_of`.
+        """
+        points, there = self.settings.points, windows.any(1)
+        share = points / max(int(there.sum()), 1)
+        alone = near[0] + share * near[1:][there].sum(0)
+        firsts = nearest_of(alone[None], min(FIRSTS, len(alone)))[0]
+        count = min(self.size.second_sentences, len(alone))
+        vectors = self.book.rows(firsts)
+        lengths = np.sqrt(2 + 2 * vectors @ self.book.rows(np.arange(count)).T)  # (firsts, count)
+        values = (near[0, firsts, None] + near[0, :count]) / np.maximum(lengths, np.float32(1e-9))
+        for matches in near[1:][there]:
+            values += share * np.maximum(matches[firsts, None], matches[:count])
+        values[firsts[:, None] == np.arange(count)] = -np.inf
+        row, second = (int(number) for number in np.unravel_index(int(np.argmax(values)), values.shape))
+        if values[row, second] < alone[firsts[0]] + self.settings.silence:
+            return [int(firsts[0]), self.size.second_sentences, 0]
+        first = int(firsts[row])
+        swapped = np.argmax(near[1:, second]) < np.argmax(near[1:, first])
+        return [first, second, int(swapped)]
 
     def _sentences_of(self, whole: Floats, windows: Floats, near: Floats) -> list[int]:
         """Greedily the sentences that together are nearest to a document and to each of its windows.

@@ -56,13 +56,24 @@ class CodeDecoder:
         bits = size.wording_bits
         rows = self.wording.read([code for code in private.values if not code >> bits])
         worded = iter(self.tokenizer.decode_batch(rows, skip_special_tokens=True))
-        unused = bits - size.places * size.place_bits
+        unused, form = bits - size.book_bits, self._from_pair if size.second_bits else self._from_places
         return [
-            self._from_book((code & (1 << bits) - 1) >> unused, 1 << size.place_bits)
-            if code >> bits
-            else next(worded).strip()
+            form((code & (1 << bits) - 1) >> unused) if code >> bits else next(worded).strip()
             for code in private.values
         ]
+
+    def _from_places(self, code: int) -> str:
+        return self._from_book(code, 1 << self.size.place_bits)
+
+    def _from_pair(self, code: int) -> str:
+        """The sentences at two places of different sizes. The first always speaks."""
+        code, second = divmod(code, 1 << self.size.second_bits)
+        swapped, first = divmod(code, 1 << self.size.place_bits)
+        lines = self.book.lines
+        said = [lines[first % len(lines)].sentence]
+        if second < min(self.size.second_sentences, len(lines)) and lines[second].sentence not in said:
+            said.insert(0 if swapped else 1, lines[second].sentence)
+        return " ".join(said)
 
     def _from_book(self, code: int, values: int) -> str:
         """The sentences at the places of a code, in order. A place beyond the last sentence is silent."""
