@@ -62,7 +62,7 @@ def test_a_written_book_is_read_back(tmp_path: Path) -> None:
 def test_every_sentence_of_the_shipped_book_is_fit_to_be_shown() -> None:
     lines = read_book(BUNDLED / "mini-code")
     assert len(lines) == 1 << 15
-    assert set(Counter((line.area, line.topic) for line in lines).values()) == {32}
+    assert min(Counter((line.area, line.topic) for line in lines).values()) >= 20
     assert len({line.topic for line in lines}) == 1024
     plain = [re.sub(r"[^a-z0-9' ]", "", line.sentence.lower()) for line in lines]
     assert len(set(plain)) == len(lines)
