@@ -321,7 +321,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("book", type=Path, metavar="BOOK.tsv")
     parser.add_argument("--corpus", type=Path, metavar="DIR", help="a folder of .txt.zst files")
     parser.add_argument("--words", type=Path, action="append", metavar="FILE", help="words that are right, one a line")
-    parser.add_argument("--topic", type=int, default=TOPIC, metavar="N", help=f"sentences of a topic, at least ({TOPIC})")
+    parser.add_argument(
+        "--topic", type=int, default=TOPIC, metavar="N", help=f"sentences of a topic, at least ({TOPIC})"
+    )
     parser.add_argument("--total", type=int, default=BOOK, metavar="N", help=f"sentences of the book ({BOOK:,})")
     findings = check(parser.parse_args(given))
     for finding in findings:
