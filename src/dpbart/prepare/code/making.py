@@ -20,6 +20,7 @@ from dpbart.models.text import SPECIAL_TOKENS
 from dpbart.options.recipes import CodeRecipe
 from dpbart.prepare.code.book import code_table, table_facts
 from dpbart.prepare.code.cover import cover, covered, most_texts, vectors_of
+from dpbart.prepare.code.praise import LANGUAGE, labelled, with_praise
 from dpbart.prepare.code.reading import lessons, reader_tokenizer, teach
 from dpbart.prepare.code.sentences import Sentences
 from dpbart.prepare.code.texts import PublicText, TokenRows, common_words, gather, known_words, to_rows
@@ -31,6 +32,7 @@ from dpbart.prepare.training import Minutes, hold_to_recipe, train
 _MOST_TOKENS = 20_000  # so that the tables of token pairs fit into 2 GB
 _FREQUENT = 2_500  # tokens of the writer's first softmax, at most
 _COVERED = 30_000  # lines that the book is ordered by, at most
+_FELT = 60_000  # lines that say which words praise and which blame, at most
 
 
 def make_code(
@@ -72,6 +74,9 @@ def make_code(
     sentences = [line.sentence for line in book.lines]
     taught = lessons(text.lines, sentences, most=recipe.taught, seed=recipe.seed)
     reader = teach(teacher, pieces, taught, recipe, folder, minutes)
+    if recipe.language == LANGUAGE:
+        with minutes.of("praise"):
+            reader = with_praise(reader, labelled(), _some(text.lines, _FELT, seed=recipe.seed))
     author = _train_writer(to_rows(text.lines, tokenizer), tokenizer, recipe, folder, minutes)
     with minutes.of("book"):
         ordered = order_book(book.lines, reader, text, seed=recipe.seed)
@@ -106,10 +111,14 @@ def order_book(lines: Sequence[Line], reader: Reader, text: PublicText, *, seed:
     """All sentences, those first that cover the public text best."""
     vectors = vectors_of(reader, [line.sentence for line in lines], title="Reading the book")
     most = min(_COVERED, most_texts(len(lines)))
-    sample = np.random.default_rng([seed, 8]).permutation(len(text.lines))[:most].tolist()
-    texts = vectors_of(reader, [text.lines[number] for number in sample], title="Reading public text")
+    texts = vectors_of(reader, _some(text.lines, most, seed=seed), title="Reading public text")
     order = cover(vectors, texts, count=len(lines))
     return Book.of([lines[int(number)] for number in order], vectors[order])
+
+
+def _some(lines: Sequence[str], most: int, *, seed: int) -> list[str]:
+    """A sample of at most so many lines."""
+    return [lines[number] for number in np.random.default_rng([seed, 8]).permutation(len(lines))[:most].tolist()]
 
 
 def _train_writer(lines: TokenRows, tokenizer: Tokenizer, recipe: CodeRecipe, folder: Path, minutes: Minutes) -> Author:
