@@ -103,7 +103,7 @@ def test_products_of_whole_numbers_are_exact_whatever_the_shape() -> None:
             rows[1], rows[2], rows[3:5] = -rows[1], 0, random.normal(size=(2, inputs))
             together, (whole, steps) = product(rows), rounded(rows)
             sums = (whole.astype(np.int64) - ZERO) @ table.whole.astype(np.int64).T
-            assert (together == sums.astype(np.float32) * steps * table.scale.astype(np.float32).T).all()
+            assert (together == sums.astype(np.float32) * table.scale.astype(np.float32).T * steps).all()
             assert all((product(rows[[number]]) == together[number]).all() for number in range(9))
             assert product(rows[:0]).shape == (0, outputs)
 

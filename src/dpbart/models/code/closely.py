@@ -15,7 +15,7 @@ from dpbart.models.code.graph import FLOAT, INT64, UINT8, Graph, Value, session_
 from dpbart.models.code.weights import MOST, ZERO, Arrays, Floats, Table, below, floats_of
 
 _HIDDEN = np.float32(-1e4)  # added to the match of a token that is not looked at: its share is 0
-_TINY, _ONE = np.array(1e-30, np.float32), np.array(1, np.float32)
+_TINY = np.array(1e-30, np.float32)
 _FINE = np.array(1 / (2 * MOST), np.float32)  # of a step: a step of what rounding loses
 _VARIANCE = 1e-12  # added to a variance
 
@@ -102,17 +102,13 @@ def _product(graph: Graph, rows: str, weights: Arrays, *, twice: bool = False) -
     """Rows (rows, inputs) to rows (rows, outputs), without the bias. Twice: what rounding loses is multiplied, too."""
     table, one = Table.stored(weights, "weight"), graph.constant(np.array([1]))
     matrix, scale = np.ascontiguousarray(table.whole.T), table.scale.astype(np.float32).reshape(-1)
+    zero = np.array(ZERO, np.uint8)
     largest = graph.node("ReduceMax", graph.node("Abs", rows), one, keepdims=0)
     steps = graph.node("Mul", graph.node("Max", largest, graph.constant(_TINY)), graph.constant(1 / MOST))
     whole = graph.node("QuantizeLinear", rows, steps, "zeros", axis=0)
-    sums = _sums(graph, whole, matrix, scale)
+    sums = graph.product(whole, matrix, zero, scale)
     if twice:
         lost = graph.node("Sub", rows, graph.node("DequantizeLinear", whole, steps, "zeros", axis=0))  # half a step
         fine = graph.node("QuantizeLinear", lost, graph.node("Mul", steps, graph.constant(_FINE)), "zeros", axis=0)
-        sums = graph.node("Add", sums, _sums(graph, fine, matrix, scale * _FINE))
+        sums = graph.node("Add", sums, graph.product(fine, matrix, zero, scale * _FINE))
     return graph.node("Mul", sums, graph.node("Unsqueeze", steps, one))
-
-
-def _sums(graph: Graph, whole: str, matrix: npt.NDArray[np.int8], scale: Floats) -> str:
-    zero, one = graph.constant(np.array(ZERO, np.uint8)), graph.constant(_ONE)
-    return graph.node("MatMulIntegerToFloat", whole, graph.constant(matrix), one, graph.constant(scale), zero)

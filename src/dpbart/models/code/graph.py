@@ -89,6 +89,14 @@ class Graph:
         """An operator with one output, whose name is returned. An input without a name is left out."""
         return self.split(operator, *inputs, outputs=1, **attributes)[0]
 
+    def product(self, rows: str, weights: Array, zero: Array, scale: Array) -> str:
+        """Bytes (n, inputs), in which `zero` stands for 0, times whole numbers (inputs, outputs): (n, outputs).
+
+        The sums are whole numbers of 32 bits; each is multiplied by the scale of its column, (outputs,).
+        """
+        one, scales = self.constant(np.array(1, np.float32)), self.constant(scale.astype(np.float32))
+        return self.node("MatMulIntegerToFloat", rows, self.constant(weights), one, scales, self.constant(zero))
+
     def split(self, operator: str, *inputs: str, outputs: int, **attributes: Attribute) -> list[str]:
         """An operator with several outputs."""
         names = [self._name() for _ in range(outputs)]

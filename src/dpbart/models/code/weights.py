@@ -93,7 +93,7 @@ class Table:
     """
 
     whole: npt.NDArray[np.int8]
-    scale: npt.NDArray[np.float16]
+    scale: npt.NDArray[Any]
 
     @classmethod
     def of(cls, weights: npt.NDArray[Any]) -> Table:
@@ -135,10 +135,8 @@ class WholeProduct:
 
     def __init__(self, table: Table) -> None:
         graph = Graph()
-        weights = graph.constant(np.ascontiguousarray(table.whole.T))
-        sums = graph.node("MatMulInteger", "rows", weights, graph.constant(np.array(ZERO, np.uint8)))
-        found = graph.node("Mul", graph.node("Cast", sums, to=FLOAT), "steps")
-        found = graph.node("Mul", found, graph.constant(table.scale.astype(np.float32).reshape(1, -1)))
+        weights, zero = np.ascontiguousarray(table.whole.T), np.array(ZERO, np.uint8)
+        found = graph.node("Mul", graph.product("rows", weights, zero, table.scale.reshape(-1)), "steps")
         outputs, inputs = table.whole.shape
         taken: list[Value] = [("rows", UINT8, ("n", inputs)), ("steps", FLOAT, ("n", 1))]
         self._session = session_of(graph.model(taken, [(found, FLOAT, ("n", outputs))]), exact=True)
@@ -148,6 +146,16 @@ class WholeProduct:
         whole, steps = rounded(rows)
         found: Floats = self._session.run(None, {"rows": whole, "steps": steps})[0]
         return found
+
+
+def twice(product: WholeProduct, rows: Floats) -> Floats:
+    """A product with rows of 13 bits: what their rounding loses is multiplied, too."""
+    whole, steps = rounded(rows)
+    lost = (whole.astype(np.float32) - np.float32(ZERO)) * -steps
+    lost += rows
+    found = product(rows)
+    found += product(lost)
+    return found
 
 
 def rounded(rows: Floats) -> tuple[npt.NDArray[np.uint8], Floats]:
