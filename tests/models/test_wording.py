@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -122,6 +125,28 @@ def test_no_processor_can_cut_a_sum(rows: npt.NDArray[np.float32]) -> None:
     assert whole.max() <= ZERO + MOST
     assert whole.min() >= ZERO - MOST
     assert 2 * (ZERO + int(MOST)) * ONE < 1 << 15
+
+
+_QUIET = """
+import os
+import numpy as np
+from dpbart.models.code.weights import Table, WholeProduct
+
+product = WholeProduct(Table.of(np.eye(8)))
+assert product(np.ones((2, 8), np.float32)).shape == (2, 8)
+assert len(os.listdir("/proc/self/task")) == 1, "a thread was started"
+if os.fork() == 0:
+    os._exit(int(product(np.ones((2, 8), np.float32)).shape != (2, 8)))
+assert os.wait()[1] == 0, "a fork cannot compute"
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux shows its threads")
+def test_a_product_starts_no_thread_and_survives_a_fork() -> None:
+    """Not even the thread with which ONNX Runtime would report its use."""
+    plain = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    plain.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", _QUIET], env=plain, check=True)
 
 
 def test_threads_that_share_a_product_get_the_same_numbers() -> None:

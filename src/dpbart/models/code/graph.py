@@ -6,6 +6,7 @@ numbers below are those of onnx.proto.
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -121,7 +122,12 @@ class Graph:
 
 @lru_cache(maxsize=1)
 def _runtime() -> Any:
-    """ONNX Runtime, imported when it is first needed."""
+    """ONNX Runtime, imported when it is first needed.
+
+    Some of its versions report their use over the network by default, from a thread that the import starts: it is
+    refused before the import. So nothing is sent, and no thread is lost in a fork.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(_FATAL)
