@@ -26,7 +26,9 @@ def test_the_book_gives_the_nearest_sentence_first_however_many_are_looked_up() 
         found = book.nearest(asked, count)
         assert found.shape == (600, count)
         assert all(len(set(row)) == count for row in found.tolist())
-        np.testing.assert_allclose(np.take_along_axis(near, found, 1), -np.sort(-near, axis=1)[:, :count], atol=1e-6)
+        np.testing.assert_allclose(
+            np.take_along_axis(near, found, 1), -np.sort(-near, axis=1)[:, :count], atol=2e-4
+        )  # asked has 13 bits
     nothing = book.nearest(np.zeros((1, 8), np.float32), 16)  # an empty text
     assert len(set(nothing[0].tolist())) == 16
 

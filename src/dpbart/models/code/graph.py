@@ -145,6 +145,7 @@ def session_of(model: bytes, *, exact: bool) -> Any:
     runtime = _runtime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # each session would keep one of its own, which forks do not share
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     levels = runtime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_DISABLE_ALL if exact else levels.ORT_ENABLE_ALL
