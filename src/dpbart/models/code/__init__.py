@@ -1,6 +1,6 @@
 """The family of code models: a text becomes one code, places in a book of public sentences or wording.
 
-It computes with numpy alone. Only a model with a sentence encoder of the transformers library uses torch.
+It computes with numpy and ONNX Runtime. Only a model with a sentence encoder of the transformers library uses torch.
 """
 
 from __future__ import annotations

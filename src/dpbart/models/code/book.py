@@ -27,14 +27,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpbart.errors import BadParameter, NotPrepared
-from dpbart.models.code.weights import ONE, Floats, mapped
+from dpbart.models.code.weights import ONE, Floats, Table, WholeProduct, mapped, twice
 from dpbart.models.hub import foreign_errors
 
 BOOK_FILE = "book.tsv"
 Places = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 256  # vectors compared with the whole book in one product
-_LINES_AT_ONCE = 2_048  # lines of it
+_BLOCKS = 16  # into which cosines are divided to find the largest
 _NAMED = 12  # areas or topics that an error names
 
 
@@ -163,16 +163,13 @@ class Book:
         return found
 
     def cosines(self, vectors: Floats) -> Floats:
-        """The cosines of vectors (n, width) with all sentences, (n, lines).
+        """The cosines of vectors (n, width) with all sentences, (n, lines)."""
+        return twice(self.product, vectors)
 
-        The sentences stay as they are stored, in the file that all processes share, but for a few at a time.
-        """
-        found = np.empty((len(vectors), len(self.coarse)), np.float32)
-        for first in range(0, len(self.coarse), _LINES_AT_ONCE):
-            part = self.coarse[first : first + _LINES_AT_ONCE].astype(np.float32)
-            np.matmul(vectors, part.T, out=found[:, first : first + len(part)])
-        found *= np.float32(1 / ONE)
-        return found
+    @cached_property
+    def product(self) -> WholeProduct:
+        """With all sentences. It is made before workers are forked, so that they share its copy of the vectors."""
+        return WholeProduct(Table(self.coarse, np.full((len(self.coarse), 1), 1 / ONE, np.float32)))
 
     def rows(self, places: Places) -> Floats:
         """The unit vectors of some sentences, (..., width)."""
@@ -209,11 +206,29 @@ def nearest_of(near: Floats, count: int) -> Places:
     if count == 1:
         first: Places = np.argmax(near, axis=1)[:, None]
         return first
-    places = np.empty((len(near), count), np.int64)
-    for row, cosines in enumerate(near):  # one at a time, because a partition of all would take twice their memory
-        places[row] = np.argpartition(cosines, len(cosines) - count)[-count:]
+    places = _largest(near, count)
     order = np.argsort(-np.take_along_axis(near, places, 1), axis=1, kind="stable")
     found: Places = np.take_along_axis(places, order, 1)
+    return found
+
+
+def _largest(near: Floats, count: int) -> Places:
+    """The places of the `count` largest of each row, in any order.
+
+    A row is cut into blocks of `width`, and one column of all blocks has one of the largest only if its own largest is
+    one of the `count` largest of all columns. So these columns and the rest of the row are all that is searched.
+    """
+    rows, length = near.shape
+    width = length // _BLOCKS
+    if count >= width:
+        return np.argpartition(near, length - count, axis=1)[:, length - count :]
+    tops = near[:, : width * _BLOCKS].reshape(rows, _BLOCKS, width).max(1)
+    columns = np.argpartition(tops, width - count, axis=1)[:, width - count :]
+    some = (columns[:, None] + width * np.arange(_BLOCKS)[:, None]).reshape(rows, -1)
+    rest = np.arange(width * _BLOCKS, length)
+    some = np.concatenate([some, np.tile(rest, (rows, 1))], 1)
+    picked = np.argpartition(np.take_along_axis(near, some, 1), some.shape[1] - count, axis=1)[:, -count:]
+    found: Places = np.take_along_axis(some, picked, 1)
     return found
 
 

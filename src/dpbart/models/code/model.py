@@ -252,6 +252,7 @@ class CodeBookReader:
 
 def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, settings: CodeSettings) -> CodeModel:
     """Both sides of a model, from its parts."""
+    _ = book.product
     if not size.worded or parts.pen is None or not isinstance(parts.reader, Reader):
         return CodeModel(line, CodeEncoder(parts.reader, book, size, settings), CodeDecoder(book, size))
     pen, bits = parts.pen, size.wording_bits

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
+from dpbart.models.code.closely import CloseReading
 from dpbart.models.code.weights import Arrays, Floats, Table, below, floats_of
 
 Ids = npt.NDArray[np.int64]
@@ -90,8 +91,7 @@ class ReaderNetwork:
         """
         self.sizes, self.weights = sizes, weights
         self._embed, self._bag = Table.stored(weights, "embed.weight"), Table.stored(weights, "bag.weight")
-        self._place, self._norm = floats_of(weights, "place"), _Norm(below(weights, "norm."))
-        self._layers = [_Layer(sizes, below(weights, f"layers.{number}.")) for number in range(sizes.layers)]
+        self._place, self._closely = floats_of(weights, "place"), CloseReading(sizes, weights)
         self._out = _Linear(below(weights, "out."))
 
     def meaning(self, ids: Ids) -> Floats:
@@ -116,11 +116,8 @@ class ReaderNetwork:
         windows, tokens = ids.shape
         there = ids != PAD
         seen = there | ~there.any(1, keepdims=True)  # an empty window attends to its padding
-        hidden = np.where(seen, np.float32(0), np.float32(-np.inf))
-        states = self._norm(self._embed.rows(ids.reshape(-1)) + np.tile(self._place[:tokens], (windows, 1)))
-        for layer in self._layers:
-            states = layer(states, hidden)
-        return states.reshape(windows, tokens, -1)
+        first = self._embed.rows(ids) + self._place[:tokens]
+        return self._closely(first.reshape(windows * tokens, -1), seen).reshape(windows, tokens, -1)
 
     def words(self, ids: Ids) -> Floats:
         """Skim windows (..., window): sums of the vectors of their words (..., words)."""
@@ -143,54 +140,6 @@ class _Linear:
         found: Floats = rows @ self.matrix
         found += self._bias
         return found
-
-
-class _Norm:
-    def __init__(self, weights: Arrays) -> None:
-        self._weight, self._bias = floats_of(weights, "weight"), floats_of(weights, "bias")
-
-    def __call__(self, rows: Floats) -> Floats:
-        """Changes its input."""
-        rows -= rows.mean(1, keepdims=True)
-        rows *= 1 / np.sqrt(np.einsum("nw,nw->n", rows, rows)[:, None] / rows.shape[1] + np.float32(1e-12))
-        rows *= self._weight
-        rows += self._bias
-        return rows
-
-
-class _Layer:
-    def __init__(self, sizes: ReaderSizes, weights: Arrays) -> None:
-        self._heads, self._sharpness = sizes.heads, np.float32(sizes.head**-0.5)
-        self._qkv, self._out, self._up, self._down = (
-            _Linear(below(weights, f"{name}.")) for name in ("qkv", "out", "up", "down")
-        )
-        self._norm, self._norm2 = _Norm(below(weights, "norm.")), _Norm(below(weights, "norm2."))
-
-    def __call__(self, states: Floats, hidden: Floats) -> Floats:
-        """New states (windows x tokens, width); tokens with -inf in `hidden`, (windows, tokens), are not looked at."""
-        windows, tokens = hidden.shape
-        parts = self._qkv(states).reshape(windows, tokens, 3, self._heads, -1).transpose(2, 0, 3, 1, 4)
-        shares = parts[0] @ parts[1].swapaxes(-1, -2)  # (windows, heads, tokens, tokens)
-        shares *= self._sharpness
-        shares += hidden[:, None, None, :]
-        shares -= shares.max(-1, keepdims=True)
-        np.exp(shares, out=shares)
-        looked = shares @ parts[2]
-        looked /= shares.sum(-1, keepdims=True)
-        states = self._norm(states + self._out(looked.transpose(0, 2, 1, 3).reshape(len(states), -1)))
-        return self._norm2(states + self._down(_gelu(self._up(states))))
-
-
-def _gelu(rows: Floats) -> Floats:
-    """x times the chance that a normal number is below x, by the usual formula with tanh, here with exp."""
-    scaled = rows * rows
-    scaled *= np.float32(-2 * 0.044715 * 0.7978845608)
-    scaled -= np.float32(2 * 0.7978845608)
-    scaled *= rows
-    np.exp(np.minimum(scaled, np.float32(80), out=scaled), out=scaled)  # no overflow: beyond that, the result is 0
-    scaled += 1
-    found: Floats = np.divide(rows, scaled, out=scaled)
-    return found
 
 
 @dataclass(frozen=True)
