@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpbart.errors import BadParameter, NotPrepared
+from dpbart.errors import BadParameter, NotPrepared, require_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -44,6 +44,7 @@ class Tokens:
 
     @classmethod
     def load(cls, file: Path, *, length: int, begin: str = "<s>") -> Tokens:
+        require_extra("bart", f"the tokenizer '{file}' needs", "tokenizers")
         from tokenizers import Tokenizer
 
         try:
