@@ -47,7 +47,7 @@ from dpbart.cli import cli
 cli(sys.argv[2:], prog_name="dpbart")
 """
 
-THINGS = ("bread", "soup", "tea", "rain", "train", "dog", "garden", "window", "bike", "phone", "shirt", "lamp", "letter")
+THINGS = ("bread", "soup", "tea", "rain", "train", "dog", "garden", "window", "bike", "phone", "shirt", "letter")
 ABOUT = ("I like the {} today.", "Who sold us a {}?", "We lost our {} again.", "Please fix that {} near the station.")
 PUBLIC = "".join(f"{about.format(thing)}\n" for thing in THINGS for about in ABOUT)
 
