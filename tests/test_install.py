@@ -48,7 +48,10 @@ cli(sys.argv[2:], prog_name="dpbart")
 """
 
 THINGS = ("bread", "soup", "tea", "rain", "train", "dog", "garden", "window", "bike", "phone", "shirt", "letter")
-ABOUT = ("I like the {} today.", "Who sold us a {}?", "We lost our {} again.", "Please fix that {} near the station.")
+ABOUT = (
+    *("I like the {} today.", "Who sold us a {}?", "We lost our {} again.", "Please fix that {} near the station."),
+    *("My sister paid ten euros for a {}.", "The weather ruined every {} in town last Monday."),
+)
 PUBLIC = "".join(f"{about.format(thing)}\n" for thing in THINGS for about in ABOUT)
 
 
