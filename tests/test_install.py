@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.prepare.tiny_teacher import make_static
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -44,6 +46,13 @@ socket.socket.connect = refuse
 from dpbart.cli import cli
 cli(sys.argv[2:], prog_name="dpbart")
 """
+
+THINGS = ("bread", "soup", "tea", "rain", "train", "dog", "garden", "window", "bike", "phone", "shirt", "letter")
+ABOUT = (
+    *("I like the {} today.", "Who sold us a {}?", "We lost our {} again.", "Please fix that {} near the station."),
+    *("My sister paid ten euros for a {}.", "The weather ruined every {} in town last Monday."),
+)
+PUBLIC = "".join(f"{about.format(thing)}\n" for thing in THINGS for about in ABOUT)
 
 
 def run_without(packages: set[str], *command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -89,19 +98,29 @@ def folder(tmp_path: Path) -> Path:
 def test_the_core_rewrites_offline_with_its_own_dependencies_alone(folder: Path) -> None:
     others = modules_outside(closure(project()["dependencies"]))
     assert {"transformers", "accelerate", "sacrebleu", "sklearn", "matplotlib", "starlette", "pytest"} <= others
+    assert {"tokenizers", "huggingface_hub", "torch"} <= others
+    (folder / "corpus.txt").write_text(PUBLIC)
     for command in (
         "rewrite in.csv out.csv --epsilon 10 --person-column who --ledger budgets.db",
         "card verify out.csv.card.json --output out.csv",
         "budget show budgets.db",
+        "prepare book --sentences corpus.txt --encoder mini-code --public --out model",
+        "rewrite in.csv again.csv --epsilon 10 --model model",
     ):
         done = run_without(others, *command.split(), folder=folder)
         assert done.returncode == 0, done.stderr
     assert len((folder / "out.csv").read_text().splitlines()) == 3
+    for model in ("mini-pr-plus", "mini-adept"):
+        command = f"rewrite in.csv x.csv --epsilon 500 --delta 1e-6 --model {model}"
+        done = run_without(others, *command.split(), folder=folder)
+        assert (done.returncode, done.stderr.count("Traceback")) == (1, 0)
+        assert f"'{model}' needs an extra package. Install it with: pip install 'dpbart[bart]'" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("extra", "package", "command"),
     [
+        ("bart", "tokenizers", "prepare book --sentences corpus.txt --encoder static --public --out model"),
         ("bart", "transformers", "rewrite in.csv out.csv --epsilon 500 --delta 1e-6 --model mini-pr-plus"),
         ("bart", "accelerate", "prepare pretrain --corpus corpus.txt --out model"),
         ("evaluate", "sacrebleu", "evaluate bleu in.csv in.csv"),
@@ -117,8 +136,9 @@ def test_the_core_rewrites_offline_with_its_own_dependencies_alone(folder: Path)
 def test_a_command_without_its_extra_says_in_one_line_what_to_install(
     folder: Path, extra: str, package: str, command: str
 ) -> None:
-    (folder / "corpus.txt").write_text("A public sentence.\n" * 300)
+    (folder / "corpus.txt").write_text(PUBLIC)
     (folder / "corpus.txt.zst").write_bytes(b"")
+    make_static(folder / "static")
     (folder / "key.pem").write_text("")
     (folder / "results").mkdir()
     for name in ("results.csv", "results.parquet"):

@@ -89,8 +89,8 @@ def rows_of(parts: Networks, texts: list[str]) -> tuple[Writer, npt.NDArray[np.i
     assert parts.pen is not None
     writer, most = parts.pen.writer, parts.pen.writer.sizes.places - 2
     ids = np.full((len(texts), most), PAD)
-    for number, encoding in enumerate(parts.pen.tokenizer.encode_batch_fast(texts, add_special_tokens=False)):
-        row = [*encoding.ids[: most - 1], END]
+    for number, found in enumerate(parts.pen.tokenizer.ids(texts)):
+        row = [*found[: most - 1], END]
         ids[number, : len(row)] = row
     return writer, ids
 

@@ -13,6 +13,7 @@ from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code.book import Book, Line
 from dpbart.models.code.model import Networks, Pen, save_code
 from dpbart.models.code.reader import Reader, ReaderSizes
+from dpbart.models.code.tokens import BytePairs, WordPieces
 from dpbart.models.code.writer import WriterSizes
 from dpbart.prepare.code.networks import ReaderTraining, WriterTraining
 
@@ -76,7 +77,7 @@ def book_lines() -> list[Line]:
     return [lines[number] for number in np.random.default_rng(0).permutation(len(lines)).tolist()]
 
 
-def word_pieces(sentences: list[str]) -> Tokenizer:
+def word_pieces(sentences: list[str]) -> WordPieces:
     """A tokenizer of BERT's kind: these words, and the letters of all others."""
     letters = string.ascii_lowercase + string.digits
     words = sorted({word for sentence in sentences for word in sentence.rstrip(".").lower().split()})
@@ -85,18 +86,18 @@ def word_pieces(sentences: list[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
+    return WordPieces(tokenizer.to_str())
 
 
 def tiny_networks(tokenizer_file: Path) -> Networks:
     """All parts. The writer has the tokenizer of the file, the reader its own."""
     lines = book_lines()
-    pieces, tokenizer = word_pieces([line.sentence for line in lines]), Tokenizer.from_file(str(tokenizer_file))
+    pieces, tokenizer = word_pieces([line.sentence for line in lines]), BytePairs(tokenizer_file.read_text())
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = ReaderTraining(
             ReaderSizes(
-                vocabulary=pieces.get_vocab_size(),
+                vocabulary=pieces.size,
                 width=16,
                 layers=1,
                 heads=2,
@@ -108,7 +109,7 @@ def tiny_networks(tokenizer_file: Path) -> Networks:
                 words=8,
             )
         )
-        vocabulary = tokenizer.get_vocab_size()
+        vocabulary = tokenizer.size
         sizes = WriterSizes(vocabulary, width=16, layers=1, heads=2, inner=32, places=LENGTH + 2, frequent=100)
         writer = WriterTraining(sizes)
         for weight in writer.parameters():

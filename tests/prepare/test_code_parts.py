@@ -91,14 +91,14 @@ def test_a_reader_begins_with_its_teacher(tmp_path: Path) -> None:
     teacher = load_teacher(str(make_teacher(tmp_path / "teacher", layers=2, texts=texts)))
     tokenizer = reader_tokenizer(teacher, texts, tmp_path / "t.json", pieces=300)
     vectors = teacher.vectors(texts)
-    whole = sizes(tokenizer.get_vocab_size(), heads=2, inner=16, meaning=16)
+    whole = sizes(tokenizer.size, heads=2, inner=16, meaning=16)
     network = fresh_network(whole, seed=0)
     assert start_from(teacher, network, widest(vectors, 16))
     ids = Reader(tokenizer, network.eval().taught()).ids(texts)
     with torch.inference_mode():
         found = network.meaning(torch.from_numpy(ids)).numpy()
     np.testing.assert_allclose(found, unit(vectors @ widest(vectors, 16)), atol=1e-4)
-    pruned = fresh_network(sizes(tokenizer.get_vocab_size()), seed=0)
+    pruned = fresh_network(sizes(tokenizer.size), seed=0)
     assert start_from(teacher, pruned, widest(vectors, 10))
 
 
@@ -121,7 +121,7 @@ def test_a_reader_learns_the_angles_of_its_teacher(tmp_path: Path, kind: str) ->
     tokenizer = reader_tokenizer(teacher, texts, tmp_path / "t.json", pieces=300)
     vectors = teacher.vectors(texts)
     directions = widest(vectors, 10)
-    network = fresh_network(sizes(tokenizer.get_vocab_size(), layers=1), seed=0)
+    network = fresh_network(sizes(tokenizer.size, layers=1), seed=0)
     start_from(teacher, network, directions)
     ids = Reader(tokenizer, network.taught()).ids(texts)
     recipe = CodeRecipe(batch=32, reader_rate=0.01, bag_rate=0.05)

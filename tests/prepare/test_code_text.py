@@ -167,13 +167,13 @@ def test_a_missing_teacher_is_refused() -> None:
 def test_a_reader_has_the_tokens_of_a_bert_and_own_ones_with_another_teacher(teacher: Path, tmp_path: Path) -> None:
     lines, file = made_up_texts(), tmp_path / "tokenizer.json"
     taken = reader_tokenizer(load_teacher(str(teacher)), lines, file, pieces=200)
-    assert taken.get_vocab() == Tokenizer.from_file(str(teacher / "tokenizer.json")).get_vocab()
+    assert taken.vocabulary == Tokenizer.from_file(str(teacher / "tokenizer.json")).get_vocab()
     static = make_static(tmp_path / "static")
     own = reader_tokenizer(load_teacher(str(static)), lines, tmp_path / "own.json", pieces=200)
-    assert own.token_to_id("[PAD]") == 0
-    assert "[UNK]" not in own.encode(lines[0], add_special_tokens=False).tokens
+    assert own.id_of("[PAD]") == 0
+    assert own.id_of("[UNK]") not in own.ids(lines[:1])[0]
     again = reader_tokenizer(load_teacher(str(static)), ["other"], tmp_path / "own.json", pieces=200)  # read, not made
-    assert again.get_vocab() == own.get_vocab()
+    assert again.vocabulary == own.vocabulary
 
 
 def test_a_static_encoder_is_the_mean_of_its_words(tmp_path: Path) -> None:

@@ -168,11 +168,11 @@ class LatentFamily:
     ) -> LatentModel:
         """Tokenizer and both halves. Beam search draws nothing, so the entropy is not used."""
         line = self.line(bundle, length=length, beams=beams, use=use)  # hashes the files before they are loaded
+        halves = self.halves(bundle, device)
         tokens, search = Tokens.load(bundle.folder / "tokenizer.json", length=length), _search(beams)
         if channel.public is not None:
             tokens = replace(tokens, begin=channel.public.token)
             search = replace(search, start_id=tokens.id_of(channel.public.token))
-        halves = self.halves(bundle, device)
         if tokens.reach > halves.vocabulary:  # otherwise a rare word in a private text would stop the run
             raise NotPrepared(
                 f"the tokenizer of '{bundle.name}' must fit its weights, got ids up to {tokens.reach - 1} "

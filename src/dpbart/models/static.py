@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dpbart.errors import NotPrepared
+from dpbart.errors import NotPrepared, require_extra
 from dpbart.models.hub import foreign_errors
 from dpbart.models.sentences import STATIC, Floats, SentenceEncoderFiles, load_transformer
 
@@ -88,10 +88,12 @@ def load_encoder(files: SentenceEncoderFiles, *, longest: int | None = None) -> 
         longest: the most tokens of a text to read, if fewer than the encoder can.
 
     Raises:
+        MissingExtra: The libraries that it needs are not installed.
         NotPrepared: It cannot be loaded.
     """
     if files.pooling != STATIC:
         return load_transformer(files, longest=longest)
+    require_extra("bart", f"the static encoder in '{files.folder}' needs", "tokenizers")
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from dpbart.errors import BadParameter, NotPrepared
+from dpbart.errors import BadParameter, NotPrepared, require_extra
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # The first ids of every vocabulary made by dpbart; BART's own vocabulary starts with the same four.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -32,6 +35,8 @@ class Tokens:
     def __post_init__(self) -> None:
         if self.length < SHORTEST:
             raise BadParameter(f"length must be at least {SHORTEST}, got {self.length}.")
+        from tokenizers import Tokenizer
+
         # A copy, because the length is set inside the tokenizer, and another Tokens may need another length.
         object.__setattr__(self, "tokenizer", Tokenizer.from_str(self.tokenizer.to_str()))
         self.tokenizer.enable_truncation(self.length)
@@ -39,6 +44,9 @@ class Tokens:
 
     @classmethod
     def load(cls, file: Path, *, length: int, begin: str = "<s>") -> Tokens:
+        require_extra("bart", f"the tokenizer '{file}' needs", "tokenizers")
+        from tokenizers import Tokenizer
+
         try:
             tokenizer = Tokenizer.from_file(str(file))
         except Exception as error:  # the tokenizers library raises bare Exceptions
@@ -101,6 +109,8 @@ def word_tokenizer(vocabulary: Mapping[str, int], *, lowercase: bool = True) -> 
     >>> tokenizer.decode([0, 4, 5, 6, 7, 3, 8, 2])
     "don't go, ann"
     """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
     tokenizer = Tokenizer(models.WordLevel(dict(vocabulary), unk_token="<unk>"))
     steps = [normalizers.NFKC(), normalizers.Replace("’", "'"), *([normalizers.Lowercase()] if lowercase else [])]
     tokenizer.normalizer = normalizers.Sequence(steps)

@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from dpbart.errors import BadParameter, BadTable, require_extra
 from dpbart.files import digest_of, write_whole
 from dpbart.models.text import Tokens
 from dpbart.progress import progress
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 HELD_OUT = 100  # one text in 100, at the end of each file, is held out

@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from dpbart.models.code.reader import Reader
 from dpbart.models.code.shortening import Kept, Steps, Words, changes
+from dpbart.models.code.tokens import BytePairs
 from dpbart.models.code.weights import Floats
 from dpbart.models.code.writer import BEGIN, END, PAD, Rows, Writer
 
@@ -64,7 +64,7 @@ class Cutter:
     """Cuts texts for one writer."""
 
     reader: Reader  # says how much each word contributes
-    tokenizer: Tokenizer
+    tokenizer: BytePairs
     writer: Writer
     common: frozenset[str]  # ordinary words: frequent in public text, and in lower case there
     known: frozenset[str]  # words that tell nobody apart as they are spelled: "Christmas"; "park", but not "Park"
@@ -73,7 +73,7 @@ class Cutter:
     def tokens(self, texts: Sequence[str]) -> Rows:
         """Ids of texts without begin and end."""
         clean = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+        return self.tokenizer.ids(clean)
 
     def is_telling(self, word: str) -> bool:
         """Whether a word is a name, a number or rare."""
@@ -196,11 +196,10 @@ class Cutter:
     def _tokens_of_units(self, units: Sequence[str]) -> Rows:
         """The tokens of each unit, as in the whole text."""
         text = "".join(units).encode("utf-8", "replace").decode("utf-8")
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
         ends = np.cumsum([len(unit) for unit in units]).tolist() if units else []
         rows: Rows = [[] for _ in units]
         place = 0
-        for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
+        for token, end in zip(*self.tokenizer.tokens(text), strict=True):
             while place < len(ends) - 1 and end > ends[place]:
                 place += 1
             if rows:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from dpbart.models.code.reader import Documents, split_sentences, unit
 from dpbart.models.code.weights import Floats
@@ -38,8 +37,8 @@ class ForeignReader:
         return self.encoder.width
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        return self.encoder.tokenizer
+    def tokenizer_file(self) -> str:
+        return str(self.encoder.tokenizer.to_str())
 
     def documents(self, texts: Sequence[str], *, closely: int) -> Documents:
         """Read all windows of each text; the first `closely` of them are returned."""

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from safetensors.numpy import save_file
-from tokenizers import Tokenizer
 
 from dpbart.card.record import ModelLine
 from dpbart.channels.code import Codes, CodeSize
@@ -27,16 +26,17 @@ from dpbart.models.code.fitting import Fitter
 from dpbart.models.code.foreign import ENCODER_FOLDER, ForeignReader
 from dpbart.models.code.reader import DocumentReader, Reader, ReaderNetwork, ReaderSizes
 from dpbart.models.code.settings import MODEL_TYPE, CodeSettings
+from dpbart.models.code.tokens import BytePairs, WordPieces
 from dpbart.models.code.weights import Arrays, Floats, below, mapped, one_thread
 from dpbart.models.code.wording import WordingReader
 from dpbart.models.code.writer import Writer, WriterSizes
 from dpbart.models.hub import foreign_errors, read_config
-from dpbart.models.text import reach_of
 from dpbart.privacy.facts import Private
 
 WRITER_TOKENIZER = "writer_tokenizer.json"
 COMMON_FILE, KNOWN_FILE = "common.txt", "known.txt"
 Sizes = TypeVar("Sizes")
+Kind = TypeVar("Kind", WordPieces, BytePairs)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CodeDecoder:
 
     book: Book
     size: CodeSize
-    tokenizer: Tokenizer | None = None  # of the writer
+    tokenizer: BytePairs | None = None  # of the writer
     wording: WordingReader | None = None
 
     def decode(self, private: Private[Codes]) -> list[str]:
@@ -55,7 +55,7 @@ class CodeDecoder:
             return [self._from_book(code, size.values) for code in private.values]
         bits = size.wording_bits
         rows = self.wording.read([code for code in private.values if not code >> bits])
-        worded = iter(self.tokenizer.decode_batch(rows, skip_special_tokens=True))
+        worded = iter(self.tokenizer.texts(rows))
         unused, form = bits - size.book_bits, self._from_pair if size.second_bits else self._from_places
         return [
             form((code & (1 << bits) - 1) >> unused) if code >> bits else next(worded).strip()
@@ -110,7 +110,7 @@ class CodeModel:
             return list(texts)
         cutter = fitter.cutter
         rows = [row[: self.line.length] for row in cutter.tokens(texts)]
-        return [text.strip() for text in cutter.tokenizer.decode_batch(rows, skip_special_tokens=True)]
+        return [text.strip() for text in cutter.tokenizer.texts(rows)]
 
     def decode(self, private: Private[Codes]) -> list[str]:
         """A text for each code."""
@@ -129,7 +129,7 @@ class Pen:
         known: well-known public things, and words that are names only with a capital; all as they are spelled.
     """
 
-    tokenizer: Tokenizer
+    tokenizer: BytePairs
     writer: Writer
     common: frozenset[str]
     known: frozenset[str]
@@ -166,24 +166,22 @@ def _load_reader(folder: Path, config: dict[str, Any], tensors: Arrays) -> Docum
     if "reader" not in config:
         return ForeignReader.load(folder / ENCODER_FOLDER)
     network = ReaderNetwork(chosen(ReaderSizes, config["reader"]), below(tensors, "reader."))
-    return Reader(_load_tokenizer(folder / "tokenizer.json", network.sizes.vocabulary), network)
+    return Reader(_load_tokenizer(WordPieces, folder / "tokenizer.json", network.sizes.vocabulary), network)
 
 
 def _load_pen(folder: Path, config: dict[str, Any], tensors: Arrays) -> Pen:
     writer = Writer(chosen(WriterSizes, config["writer"]), below(tensors, "writer."))
-    tokenizer = _load_tokenizer(folder / WRITER_TOKENIZER, writer.sizes.vocabulary)
+    tokenizer = _load_tokenizer(BytePairs, folder / WRITER_TOKENIZER, writer.sizes.vocabulary)
     common, known = (
         frozenset((folder / file).read_text(encoding="utf-8").split()) for file in (COMMON_FILE, KNOWN_FILE)
     )
     return Pen(tokenizer, writer, common, known)
 
 
-def _load_tokenizer(file: Path, vocabulary: int) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(str(file))
-    if reach_of(tokenizer) > vocabulary:
+def _load_tokenizer(kind: type[Kind], file: Path, vocabulary: int) -> Kind:
+    tokenizer = kind(file.read_text(encoding="utf-8"))
+    if tokenizer.reach > vocabulary:
         raise NotPrepared(f"'{file}' must fit the weights beside it. They belong to different models.")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     return tokenizer
 
 
@@ -208,7 +206,7 @@ def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
         writer = parts.pen.writer
         tensors |= {f"writer.{name}": each for name, each in writer.weights.items()}
         config |= {"writer": asdict(writer.sizes), "max_position_embeddings": writer.sizes.places - 2}
-        write_whole(out / WRITER_TOKENIZER, parts.pen.tokenizer.to_str())
+        write_whole(out / WRITER_TOKENIZER, parts.pen.tokenizer.file)
         for file, words in ((COMMON_FILE, parts.pen.common), (KNOWN_FILE, parts.pen.known)):
             write_whole(out / file, "\n".join(sorted(words)) + "\n")
     with whole_or_nothing(out / "model.safetensors") as partial:
@@ -216,7 +214,7 @@ def save_code(parts: Networks, facts: ModelFacts, out: Path) -> Bundle:
     write_whole(out / BOOK_FILE, write_book(parts.book.lines[number] for number in lines))
     write_whole(out / "config.json", json.dumps(config, indent=2) + "\n")
     facts.write(out)
-    write_whole(out / "tokenizer.json", parts.reader.tokenizer.to_str())
+    write_whole(out / "tokenizer.json", parts.reader.tokenizer_file)
     return Bundle.at(out)
 
 

@@ -16,9 +16,9 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from dpbart.models.code.closely import CloseReading
+from dpbart.models.code.tokens import WordPieces
 from dpbart.models.code.weights import Arrays, Floats, Table, below, floats_of
 
 Ids = npt.NDArray[np.int64]
@@ -48,8 +48,8 @@ class DocumentReader(Protocol):
     """A sentence encoder that reads whole documents in constant shapes."""
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """Its tokenizer."""
+    def tokenizer_file(self) -> str:
+        """The text of its tokenizer.json."""
 
     @property
     def width(self) -> int:
@@ -146,12 +146,16 @@ class _Linear:
 class Reader:
     """A reader with its tokenizer."""
 
-    tokenizer: Tokenizer
+    tokenizer: WordPieces
     network: ReaderNetwork
 
     @property
     def sizes(self) -> ReaderSizes:
         return self.network.sizes
+
+    @property
+    def tokenizer_file(self) -> str:
+        return self.tokenizer.file
 
     @property
     def width(self) -> int:
@@ -211,7 +215,7 @@ class Reader:
     def parts(self, texts: Sequence[Sequence[str]], *, most: int) -> list[Floats]:
         """What each unit of some short texts adds to their vectors, in its place: (most, vector) for each text."""
         clean = ["".join(units).encode("utf-8", "replace").decode("utf-8") for units in texts]
-        encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
+        encodings = [self.tokenizer.tokens(text) for text in clean]
         ids = np.full((-(-len(texts) // BATCH) * BATCH, self.sizes.window), PAD, np.int64)
         for number, encoding in enumerate(encodings):
             kept = self._framed(encoding.ids)
@@ -220,7 +224,7 @@ class Reader:
         found = []
         for units, encoding, rows in zip(texts, encodings, tokens, strict=False):
             ends, sums = np.cumsum([len(unit) for unit in units]), np.zeros((most, self.width), np.float32)
-            for (_, end), row in zip(encoding.offsets[: self.sizes.window - 2], rows[1:], strict=False):
+            for end, row in zip(encoding.ends[: self.sizes.window - 2], rows[1:], strict=False):
                 sums[min(int(np.searchsorted(ends, end)), len(units) - 1)] += row  # the first row begins the text
             found.append(sums)
         return found
@@ -248,10 +252,10 @@ class Reader:
         """Ids without begin and end. A lone surrogate has no UTF-8 form and is replaced."""
         most = self.sizes.windows * self.sizes.window * 32  # characters: more than all windows can hold
         clean = [text[:most].encode("utf-8", "replace").decode("utf-8") for text in texts]
-        return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(clean, add_special_tokens=False)]
+        return self.tokenizer.ids(clean)
 
     def _framed(self, row: list[int]) -> list[int]:
-        begin, end = (self.tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+        begin, end = (self.tokenizer.id_of(token) for token in ("[CLS]", "[SEP]"))
         return [begin or 0, *row[: self.sizes.window - 2], end or 0]
 
     def _closely(self, ids: Ids) -> Floats:

@@ -14,6 +14,7 @@ from dpbart.models.bundle import Bundle, ModelFacts
 from dpbart.models.code.book import Book, Line
 from dpbart.models.code.model import WRITER_TOKENIZER, Networks, Pen, save_code
 from dpbart.models.code.reader import Reader
+from dpbart.models.code.tokens import BytePairs
 from dpbart.models.code.writer import WriterSizes
 from dpbart.models.sentences import SentenceVectors
 from dpbart.models.text import SPECIAL_TOKENS
@@ -121,9 +122,9 @@ def _some(lines: Sequence[str], most: int, *, seed: int) -> list[str]:
     return [lines[number] for number in np.random.default_rng([seed, 8]).permutation(len(lines))[:most].tolist()]
 
 
-def _train_writer(lines: TokenRows, tokenizer: Tokenizer, recipe: CodeRecipe, folder: Path, minutes: Minutes) -> Author:
+def _train_writer(lines: TokenRows, tokenizer: BytePairs, recipe: CodeRecipe, folder: Path, minutes: Minutes) -> Author:
     """Train a writer to the last step, or resume. It begins with which token follows which."""
-    vocabulary = tokenizer.get_vocab_size()
+    vocabulary = tokenizer.size
     sizes = WriterSizes(
         vocabulary=vocabulary,
         width=recipe.writer_width,
@@ -160,7 +161,7 @@ def _figures(reader: Reader, book: Book, teacher: SentenceVectors, held_out: Seq
 
 def _writer_tokenizer(
     files: Sequence[CorpusFile], recipe: CodeRecipe, folder: Path, tokenizer_of: Bundle | None
-) -> Tokenizer:
+) -> BytePairs:
     """The tokenizer of another model, or one trained on this text."""
     file = folder / "tokenizer.json"
     if not file.is_file():
@@ -168,10 +169,10 @@ def _writer_tokenizer(
             made = Tokenizer.from_file(str(_tokenizer_in(tokenizer_of)))
         else:
             made = train_tokenizer(tuple(files), vocabulary=recipe.vocabulary)
+        made.no_truncation()
+        made.no_padding()
         write_whole(file, made.to_str())
     tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     first = tuple(tokenizer.id_to_token(number) for number in range(len(SPECIAL_TOKENS)))
     if first != SPECIAL_TOKENS or tokenizer.get_vocab_size() > _MOST_TOKENS:
         raise NotPrepared(
@@ -179,7 +180,7 @@ def _writer_tokenizer(
             f"got {' '.join(str(token) for token in first)} and {tokenizer.get_vocab_size():,} tokens. "
             "Choose another --tokenizer-of, or leave it out."
         )
-    return tokenizer
+    return BytePairs(file.read_text(encoding="utf-8"))
 
 
 def _tokenizer_in(bundle: Bundle) -> Path:

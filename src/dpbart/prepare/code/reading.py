@@ -21,8 +21,10 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch import Tensor, nn
 
+from dpbart.errors import NotPrepared
 from dpbart.files import write_whole
 from dpbart.models.code.reader import PAD, Ids, Reader, ReaderSizes, unit
+from dpbart.models.code.tokens import WordPieces
 from dpbart.models.code.weights import Floats
 from dpbart.models.sentences import SentenceEncoderFiles, SentenceVectors, TransformerVectors
 from dpbart.models.vectors import load_vectors
@@ -67,19 +69,23 @@ def widest(vectors: Floats, count: int) -> Floats:
 # -- the beginning ----------------------------------------------------------------------------------------------------
 
 
-def reader_tokenizer(teacher: SentenceVectors, lines: Sequence[str], file: Path, *, pieces: int) -> Tokenizer:
+def reader_tokenizer(teacher: SentenceVectors, lines: Sequence[str], file: Path, *, pieces: int) -> WordPieces:
     """The teacher's own tokenizer if a reader can use it, otherwise word pieces of the text; kept in the file."""
     if not file.is_file():
         theirs = teacher.tokenizer if isinstance(teacher, TransformerVectors) else None
-        made = theirs if theirs is not None and _framed_like_bert(theirs) else _word_pieces(lines, pieces)
+        made = theirs if theirs is not None and _can_be_read(theirs) else _word_pieces(lines, pieces)
+        made.no_truncation()
+        made.no_padding()
         write_whole(file, made.to_str())
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    return WordPieces(file.read_text(encoding="utf-8"))
 
 
-def _framed_like_bert(tokenizer: Tokenizer) -> bool:
+def _can_be_read(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer is of BERT's kind and frames texts as BERT does."""
+    try:
+        WordPieces(tokenizer.to_str())
+    except NotPrepared:
+        return False
     known = [tokenizer.token_to_id(token) for token in ("[PAD]", "[CLS]", "[SEP]")]
     return known[0] == PAD and None not in known
 
@@ -176,7 +182,7 @@ class Student:
     """A learner: the reader, with the teacher's vectors as targets."""
 
     def __init__(
-        self, network: ReaderTraining, tokenizer: Tokenizer, ids: Ids, wanted: Floats, recipe: CodeRecipe
+        self, network: ReaderTraining, tokenizer: WordPieces, ids: Ids, wanted: Floats, recipe: CodeRecipe
     ) -> None:
         """Begin.
 
@@ -239,9 +245,9 @@ class Student:
         return pool[first : first + batch]
 
 
-def framing(tokenizer: Tokenizer) -> list[int]:
+def framing(tokenizer: WordPieces) -> list[int]:
     """The tokens around every window."""
-    return [int(tokenizer.token_to_id(token) or 0) for token in ("[CLS]", "[SEP]")]
+    return [int(tokenizer.id_of(token) or 0) for token in ("[CLS]", "[SEP]")]
 
 
 def pace(step: int, steps: int) -> float:
@@ -252,7 +258,7 @@ def pace(step: int, steps: int) -> float:
 
 def teach(
     teacher: SentenceVectors,
-    tokenizer: Tokenizer,
+    tokenizer: WordPieces,
     texts: Sequence[str],
     recipe: CodeRecipe,
     folder: Path,
@@ -276,7 +282,7 @@ def teach(
             title="Teacher",
         ).astype(np.float32)
     sizes = ReaderSizes(
-        vocabulary=tokenizer.get_vocab_size(),
+        vocabulary=tokenizer.size,
         width=recipe.reader_width,
         layers=recipe.reader_layers,
         heads=recipe.heads,

@@ -17,11 +17,11 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from dpbart.errors import BadTable
 from dpbart.files import whole_or_nothing, write_whole
 from dpbart.models.code.book import is_offensive
+from dpbart.models.code.tokens import BytePairs
 from dpbart.prepare.corpus import CorpusFile, read_texts
 from dpbart.progress import progress
 
@@ -147,10 +147,9 @@ class TokenRows:
         return cls(flat, np.array([len(row) for row in rows], np.int64))
 
 
-def to_rows(texts: Sequence[str], tokenizer: Tokenizer) -> TokenRows:
+def to_rows(texts: Sequence[str], tokenizer: BytePairs) -> TokenRows:
     """The ids of texts."""
     parts = [TokenRows.of([])]
     for first in range(0, len(texts), _AT_ONCE):
-        encoded = tokenizer.encode_batch_fast(list(texts[first : first + _AT_ONCE]), add_special_tokens=False)
-        parts.append(TokenRows.of([encoding.ids for encoding in encoded]))
+        parts.append(TokenRows.of(tokenizer.ids(texts[first : first + _AT_ONCE])))
     return TokenRows(np.concatenate([part.flat for part in parts]), np.concatenate([part.lengths for part in parts]))
