@@ -14,7 +14,6 @@ All of this sees only the private latent, so it may depend on the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -207,13 +206,8 @@ class _Product:
     def __init__(self, weight: Tensor, bias: Tensor, many: bool) -> None:
         self.weight, self.bias = weight, bias
         packs = many and weight.device.type == "cpu" and weight.dtype == torch.float32
-        packs = packs and torch.backends.mkldnn.is_available()
+        packs = packs and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight) if packs else None
-
-    @classmethod
-    def of(cls, modules: Sequence[torch.nn.Linear], many: bool) -> _Product:
-        """Several maps of the same rows, side by side."""
-        return cls(torch.cat([each.weight for each in modules]), torch.cat([each.bias for each in modules]), many)
 
     def __call__(self, rows: Tensor) -> Tensor:
         if self.packed is None:
@@ -228,9 +222,10 @@ class _Layer:
     def __init__(self, layer: BartDecoderLayer, many: bool) -> None:
         own, across = layer.self_attn, layer.encoder_attn
         self.layer, self.heads = layer, own.num_heads
-        self.own = _Product.of([own.q_proj, *_keys_and_values(own)], many)
+        maps = own.q_proj, *_keys_and_values(own)
+        self.own = _Product(torch.cat([each.weight for each in maps]), torch.cat([each.bias for each in maps]), many)
         self.own_out, self.across, self.across_out, self.wide, self.narrow = (
-            _Product.of([module], many)
+            _Product(module.weight, module.bias, many)
             for module in (own.out_proj, across.q_proj, across.out_proj, layer.fc1, layer.fc2)
         )
 
