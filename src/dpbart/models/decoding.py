@@ -7,6 +7,7 @@
 - A text leaves the batch when nothing that its beams could still write would beat the best finished text, and the last
   text takes its place. `generate` goes on until every text of the batch has `beams` finished ones.
 - The first step has one row for each text, because its beams are still equal.
+- The weights are laid out once for the products of the processor, and those of queries, keys and values are joined.
 
 All of this sees only the private latent, so it may depend on the data.
 """
@@ -18,11 +19,13 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import BartForConditionalGeneration
-from transformers.models.bart.modeling_bart import BartAttention
+from transformers.models.bart.modeling_bart import BartAttention, BartDecoderLayer
 
 from dpbart.models.search import BeamSearch
 
 _BLOCK = 64  # ids; the best ids are looked for in the blocks with the largest maxima
+_COLUMNS = 4096  # ids; the head writes the scores of so many at a time, which stay in the cache
+_FEWEST_ROWS = 8  # from which on the layout of the weights takes less time than it saves
 _NOT_YET = -1e9  # the score of a beam that does not exist yet; the figure is that of transformers
 
 Tensor = torch.Tensor
@@ -145,21 +148,24 @@ class _Steps:
     """The decoder, one position at a time, for the rows (texts * beams) that are still searched."""
 
     def __init__(self, model: BartForConditionalGeneration, latent: Tensor, beams: int, length: int) -> None:
-        self.decoder, self.head = model.model.decoder, model.lm_head.weight
-        self.vocabulary, width = self.head.shape
-        self.bias = model.final_logits_bias[0] if model.final_logits_bias.any() else None
+        self.decoder = model.model.decoder
+        self.vocabulary, self.width = model.lm_head.weight.shape
         self.greedy = beams == 1
         self.texts, self.position = len(latent), 0
         self.cross = torch.stack(  # (parts, texts, positions, width); the parts are keys and values of each layer
             [part(latent) for layer in self.decoder.layers for part in _keys_and_values(layer.encoder_attn)]
         )
         rows = len(latent) * beams
-        padded = -(-self.vocabulary // _BLOCK) * _BLOCK  # ids after the last one never get chosen
-        self.logits = latent.new_full((rows, padded), -torch.inf, dtype=torch.float32)  # whatever the weights have
-        self.normalized = torch.empty_like(self.logits)
-        self.past = latent.new_empty(len(self.cross), len(latent), beams * length, width)  # a slot per beam and step
+        many = rows >= _FEWEST_ROWS
+        self.layers = [_Layer(layer, many) for layer in self.decoder.layers]
+        bias = model.final_logits_bias[0].to(latent.dtype)
+        parts = zip(model.lm_head.weight.split(_COLUMNS), bias.split(_COLUMNS), strict=True)
+        self.head = [_Product(weight, bias, many) for weight, bias in parts]
+        padded = -(-self.vocabulary // _BLOCK) * _BLOCK
+        self.logits = latent.new_empty((rows, padded), dtype=torch.float32)  # whatever the weights have
+        self.logits[:, self.vocabulary :] = -torch.inf  # ids after the last one never get chosen
+        self.past = latent.new_empty(len(self.cross), len(latent), beams * length, self.width)  # slots: beams, steps
         self.mask = latent.new_zeros(len(latent), 1, 0)  # (texts, beams, slots): 0 for a beam's own past, else -inf
-        self.width = width
 
     def move(self, holes: Tensor, movers: Tensor) -> None:
         """Put the states of these texts in the place of others, which are finished."""
@@ -180,43 +186,74 @@ class _Steps:
         self.mask = torch.cat([self.mask.expand(-1, beams, -1), alone.expand(self.texts, -1, -1)], 2)
         place = self.decoder.embed_positions.weight[self.position + self.decoder.embed_positions.offset]
         states = self.decoder.layernorm_embedding(self.decoder.embed_tokens(ids) + place)  # (rows, width)
-        for number, layer in enumerate(self.decoder.layers):
-            own, across = layer.self_attn, layer.encoder_attn
-            for part, project in enumerate(_keys_and_values(own), start=2 * number):
-                self.past[part, : self.texts, new] = project(states).view(self.texts, beams, -1)
-            seen = _attend(own, states, self.past[2 * number :, : self.texts, : new.stop], self.mask[:, None])
-            states = layer.self_attn_layer_norm(states + seen)
-            read = _attend(across, states, self.cross[2 * number :, : self.texts], None)
-            states = layer.encoder_attn_layer_norm(states + read)
-            states = layer.final_layer_norm(states + layer.fc2(layer.activation_fn(layer.fc1(states))))
+        for number, layer in enumerate(self.layers):
+            parts = slice(2 * number, 2 * number + 2)
+            queries, *own = layer.own(states).view(self.texts, beams, 3, -1).unbind(2)
+            self.past[parts, : self.texts, new] = torch.stack(own)
+            states = layer.attend(queries, self.past[parts, : self.texts, : new.stop], self.mask[:, None], states)
+            states = layer.read(self.cross[parts, : self.texts], states)
+            states = layer.feed(states)
         self.position += 1
         logits = self.logits[: len(ids)]
-        if states.dtype == logits.dtype:
-            torch.mm(states, self.head.T, out=logits[:, : self.vocabulary])
-        else:
-            logits[:, : self.vocabulary] = states @ self.head.T
-        if self.bias is not None:
-            logits[:, : self.vocabulary] += self.bias
-        return logits if self.greedy else torch.log_softmax(logits, -1, out=self.normalized[: len(ids)])
+        for start, head in zip(range(0, self.vocabulary, _COLUMNS), self.head, strict=True):
+            logits[:, start : min(start + _COLUMNS, self.vocabulary)] = head(states)
+        return logits if self.greedy else torch.log_softmax(logits, -1, out=logits)
 
 
-def _heads(states: Tensor, attention: BartAttention) -> Tensor:
-    """(batch, positions, width) to (batch, heads, positions, width of a head)."""
-    batch, positions, _ = states.shape
-    return states.view(batch, positions, attention.num_heads, attention.head_dim).transpose(1, 2)
+class _Product:
+    """A linear map of rows. Its weights are laid out for the processor, where this takes less time than it saves."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, many: bool) -> None:
+        self.weight, self.bias = weight, bias
+        packs = many and weight.device.type == "cpu" and weight.dtype == torch.float32
+        packs = packs and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight) if packs else None
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        if self.packed is None:
+            return torch.nn.functional.linear(rows, self.weight, self.bias)
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, self.packed, self.bias, "none", [], "")
+        return found
 
 
-def _keys_and_values(attention: BartAttention) -> tuple[torch.nn.Module, torch.nn.Module]:
+class _Layer:
+    """A layer of the decoder. States are (texts * beams, width)."""
+
+    def __init__(self, layer: BartDecoderLayer, many: bool) -> None:
+        own, across = layer.self_attn, layer.encoder_attn
+        self.layer, self.heads = layer, own.num_heads
+        maps = own.q_proj, *_keys_and_values(own)
+        self.own = _Product(torch.cat([each.weight for each in maps]), torch.cat([each.bias for each in maps]), many)
+        self.own_out, self.across, self.across_out, self.wide, self.narrow = (
+            _Product(module.weight, module.bias, many)
+            for module in (own.out_proj, across.q_proj, across.out_proj, layer.fc1, layer.fc2)
+        )
+
+    def attend(self, queries: Tensor, past: Tensor, mask: Tensor, states: Tensor) -> Tensor:
+        """Each beam reads its own past: keys and values (2, texts, slots, width)."""
+        seen: Tensor = self.layer.self_attn_layer_norm(states + self.own_out(self._seen(queries, past, mask)))
+        return seen
+
+    def read(self, cross: Tensor, states: Tensor) -> Tensor:
+        """Each beam reads the keys and values (2, texts, positions, width) of its text's latent."""
+        queries = self.across(states).view(cross.shape[1], -1, states.shape[1])
+        read: Tensor = self.layer.encoder_attn_layer_norm(states + self.across_out(self._seen(queries, cross, None)))
+        return read
+
+    def feed(self, states: Tensor) -> Tensor:
+        wide = self.layer.activation_fn(self.wide(states))
+        fed: Tensor = self.layer.final_layer_norm(states + self.narrow(wide))
+        return fed
+
+    def _seen(self, queries: Tensor, parts: Tensor, mask: Tensor | None) -> Tensor:
+        """All beams of a text are queries (texts, beams, width) to its keys and values."""
+        query, keys, values = (each.unflatten(2, (self.heads, -1)).transpose(1, 2) for each in (queries, *parts))
+        seen = scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        return seen.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+def _keys_and_values(attention: BartAttention) -> tuple[torch.nn.Linear, torch.nn.Linear]:
     return attention.k_proj, attention.v_proj
-
-
-def _attend(attention: BartAttention, states: Tensor, parts: Tensor, mask: Tensor | None) -> Tensor:
-    """All beams of a text are queries (texts * beams, width) to its keys and values, the first two parts."""
-    queries = attention.q_proj(states).view(parts.shape[1], -1, states.shape[1])
-    query, keys, values = (_heads(each, attention) for each in (queries, parts[0], parts[1]))
-    seen = scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-    joined: Tensor = attention.out_proj(seen.transpose(1, 2).flatten(2).flatten(0, 1))
-    return joined
 
 
 def _gaps(going: Tensor) -> tuple[Tensor, Tensor]:
