@@ -1,4 +1,4 @@
-"""The networks of a code model as they are trained, in torch. What they learn is stored, and used with numpy alone."""
+"""The networks of a code model as they are trained, in torch. What they learn is stored, and used without torch."""
 
 from __future__ import annotations
 
