@@ -16,7 +16,7 @@ from dpbart import BadParameter, NotPrepared, Rewriter, Settings
 from dpbart.channels.code import CodeChannel, CodeSize
 from dpbart.models.bundle import Bundle
 from dpbart.models.code import CODE
-from dpbart.models.code.book import Book, BookUse
+from dpbart.models.code.book import Book, BookUse, Line, load_book
 from dpbart.models.code.encoder import FIRSTS, CodeEncoder
 from dpbart.models.code.model import CodeModel
 from dpbart.models.code.reader import Documents, Reader, ReaderNetwork
@@ -313,20 +313,47 @@ def test_the_size_follows_from_the_budget_by_the_table(tiny_code: Bundle) -> Non
 
 def test_two_places_of_different_sizes_say_what_they_name_in_either_order(tiny_code: Bundle) -> None:
     model, channel = load(tiny_code, PAIR)
-    lines = [line.sentence for line in model.decoder.book.lines]
+    book = model.decoder.book
+    lines = [line.sentence for line in book.lines]
     unused = PAIR.wording_bits - PAIR.book_bits
+    third = lines[book.neighbours(np.array([479]), 127)[0, 3]]
 
     def code(first: int, second: int, swapped: int) -> int:
         return (((2 | swapped) << 9 | first) << 7 | second) << unused
 
-    pairs = [code(479, 3, 0), code(479, 3, 1), code(479, 127, 1), code(480, 127, 0), code(5, 5, 0)]
+    pairs = [code(479, 3, 0), code(479, 3, 1), code(479, 127, 1), code(480, 127, 0)]
     assert decode(model, channel, pairs) == [
-        f"{lines[479]} {lines[3]}",
-        f"{lines[3]} {lines[479]}",
+        f"{lines[479]} {third}",
+        f"{third} {lines[479]}",
         lines[479],  # the last value of the second place says nothing
         lines[0],  # the first place always speaks: it wraps around
-        lines[5],  # a sentence that was drawn twice stands once
     ]
+
+
+@pytest.mark.parametrize(("count", "stride"), [(100, 4), (127, 3), (200, 2), (479, 1)])
+def test_neighbours_are_every_few_of_the_nearest_and_never_the_sentence_itself(
+    tiny_code: Bundle, count: int, stride: int
+) -> None:
+    book = load_book(tiny_code.folder)
+    assert len(book.lines) == 480
+    places = np.array([0, 7, 479])
+    found = book.neighbours(places, count)
+    assert found.shape == (3, count)
+    whole = book.coarse.astype(np.int64)
+    for place, row in zip(places.tolist(), found.tolist(), strict=True):
+        cosines = whole[place] @ whole.T
+        others = sorted((number for number in range(480) if number != place), key=lambda each: -cosines[each])
+        wanted = [cosines[others[rank]] for rank in range(0, stride * count, stride)]
+        np.testing.assert_allclose(cosines[row], wanted, atol=2 * 127)
+        assert place not in row
+        assert len(set(row)) == count
+    np.testing.assert_array_equal(found[1:2], book.neighbours(places[1:2], count))  # whatever stands beside it
+
+
+def test_sentences_of_one_vector_are_told_apart_by_their_place() -> None:
+    lines = [Line("", "", f"Sentence {number}.") for number in range(64)]
+    book = Book.of(lines, np.ones((64, 16), np.float32) / 4)
+    assert book.neighbours(np.array([9]), 63)[0].tolist() == [number for number in range(64) if number != 9]
 
 
 def test_a_document_is_told_by_the_nearest_pair_in_its_order(tiny_code: Bundle) -> None:
@@ -345,8 +372,9 @@ def test_a_document_is_told_by_the_nearest_pair_in_its_order(tiny_code: Bundle) 
             return float(whole @ together / np.linalg.norm(together) + encoder.settings.points * points)
 
         firsts = sorted(range(480), key=value, reverse=True)[:FIRSTS]
-        best = max(value(one, two) for one in firsts for two in range(127) if one != two)
-        said = [first] if second == 127 else [first, second]
+        others = encoder.book.neighbours(np.arange(480), 127)
+        best = max(value(one, two) for one in firsts for two in others[one].tolist())
+        said = [first] if second == 127 else [first, others[first, second]]
         least = max(best, value(firsts[0])) - encoder.settings.silence
         assert value(*said) >= least - 1e-4
         assert swapped in (0, 1)

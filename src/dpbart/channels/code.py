@@ -30,7 +30,8 @@ class CodeSize:
         bits: the bits of the code.
         places: how many sentences of the book a code names, k.
         place_bits: the bits of each of them or, if they differ, of the first.
-        second_bits: if two places differ, the bits of the second. A bit for their order goes before them.
+        second_bits: if two places differ, the bits of the second, which names one of the neighbours of the first. A bit
+            for their order goes before them.
         named: if two places differ, how many sentences the first can name. Others of its values wrap around.
         near: how many sentences of the book mean the same at a place; 1 if the code may be wording.
         worded: whether the first bit says which form the others have. Otherwise all are places of the book.
@@ -84,7 +85,7 @@ class CodeSize:
 
     @property
     def second_sentences(self) -> int:
-        """How many sentences a second place of its own size can name. Its last value says nothing."""
+        """How many neighbours a second place of its own size can name, at most. Its last value says nothing."""
         return (1 << self.second_bits) - 1
 
 
@@ -137,7 +138,7 @@ class CodeTable:
             whole = (sentences - 1).bit_length()  # bits that name every sentence
             second = min(bits - 2 - whole, whole)
             if places == 2 and place_bits < whole and second > 1:
-                # A place that names every sentence and one that names a few say more than two that name some.
+                # Every sentence and one of its neighbours say more than two of some sentences.
                 return CodeSize(bits, places, whole, worded=True, second_bits=second, named=sentences)
             return CodeSize(bits, places, place_bits, worded=True)
         if near >= 3 and place_bits > 1 and 3 << place_bits - 1 <= sentences < 2 << place_bits and not several:

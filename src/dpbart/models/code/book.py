@@ -35,6 +35,8 @@ Places = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 256  # vectors compared with the whole book in one product
 _BLOCKS = 16  # into which cosines are divided to find the largest
+_STRIDE = 4  # one in so many neighbours can be named: the very nearest add little to what a sentence says
+_FINE = np.float32(1 << 22)  # steps of a cosine of 1, compared as whole numbers
 _NAMED = 12  # areas or topics that an error names
 
 
@@ -160,6 +162,21 @@ class Book:
         for first in range(0, len(vectors), _ROWS_AT_ONCE):
             rows = vectors[first : first + _ROWS_AT_ONCE]
             found[first : first + len(rows)] = nearest_of(self.cosines(rows), count)
+        return found
+
+    def neighbours(self, places: Places, count: int) -> Places:
+        """Other sentences near each of some, (n, count), nearest first: one in `_STRIDE` where there are so many.
+
+        Both sides of a channel must find the same. So cosines are whole numbers, and equal ones are told apart by place.
+        """
+        lines = len(self.lines)
+        stride = max(1, min(_STRIDE, (lines - 1) // count))
+        reach = stride * (count - 1) + 2  # with the sentence itself
+        far = np.rint((1 - self.cosines(self.rows(places))) * _FINE).astype(np.int64)  # (n, lines)
+        far[np.arange(len(places)), places] = far.min(1) - 1
+        ranked = far * lines + np.arange(lines)
+        nearest = np.sort(np.partition(ranked, reach - 1, axis=1)[:, :reach], axis=1) % lines
+        found: Places = nearest[:, 1::stride]
         return found
 
     def cosines(self, vectors: Floats) -> Floats:

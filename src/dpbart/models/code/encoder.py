@@ -20,7 +20,7 @@ from dpbart.models.code.weights import Floats
 from dpbart.models.code.wording import code_of
 
 _AT_ONCE = 8  # documents compared with the book in one product
-FIRSTS = 16  # sentences tried at the first of two places of different sizes
+FIRSTS = 8  # sentences tried at the first of two places of different sizes
 CONSIDERED = 256  # sentences of the book compared with a document, by its whole and by each of its windows
 
 
@@ -74,11 +74,19 @@ class CodeEncoder:
 
     def _said(self, places: Places) -> Floats:
         """The vector of what each row of places says, (texts, vector); the near ones of a place are the same point."""
-        first = places[:, :2] if self.size.second_bits else places[:, :: self.size.near]  # (texts, places)
-        spoken = first < len(self.book.lines)
         if self.size.second_bits:
-            spoken[:, 1] &= first[:, 1] < self.size.second_sentences
+            others, second = self._others(places[:, 0]), places[:, 1]
+            spoken = np.stack([np.ones(len(places), bool), second < others.shape[1]], 1)
+            second = others[np.arange(len(places)), np.where(spoken[:, 1], second, 0)]
+            first = np.stack([places[:, 0], second], 1)  # (texts, 2)
+        else:
+            first = places[:, :: self.size.near]  # (texts, places)
+            spoken = first < len(self.book.lines)
         return unit((self.book.rows(np.where(spoken, first, 0)) * spoken[..., None]).sum(1))
+
+    def _others(self, firsts: Places) -> Places:
+        """What a second place of its own size can name after each first sentence, (firsts, sentences)."""
+        return self.book.neighbours(firsts, min(self.size.second_sentences, len(self.book.lines) - 1))
 
     def _several(self, documents: Documents) -> Places:
         """Several sentences for each document, in its order: (texts, places x near).
@@ -103,24 +111,23 @@ class CodeEncoder:
     def _pair_of(self, whole: Floats, windows: Floats, near: Floats) -> list[int]:
         """The two sentences that together are nearest to a document and to each of its windows, or one and silence.
 
-        Arguments as for `_sentences_of`.
+        The second is named by its place among the neighbours of the first. Arguments as for `_sentences_of`.
         """
         points, there = self.settings.points, windows.any(1)
         share = points / max(int(there.sum()), 1)
         alone = near[0] + share * near[1:][there].sum(0)
         firsts = nearest_of(alone[None], min(FIRSTS, len(alone)))[0]
-        count = min(self.size.second_sentences, len(alone))
-        vectors = self.book.rows(firsts)
-        lengths = np.sqrt(2 + 2 * vectors @ self.book.rows(np.arange(count)).T)  # (firsts, count)
-        values = (near[0, firsts, None] + near[0, :count]) / np.maximum(lengths, np.float32(1e-9))
+        seconds = self._others(firsts)  # (firsts, others)
+        together = np.einsum("fv,fov->fo", self.book.rows(firsts), self.book.rows(seconds))
+        lengths = np.sqrt(2 + 2 * together)
+        values = (near[0, firsts, None] + near[0, seconds]) / np.maximum(lengths, np.float32(1e-9))
         for matches in near[1:][there]:
-            values += share * np.maximum(matches[firsts, None], matches[:count])
-        values[firsts[:, None] == np.arange(count)] = -np.inf
+            values += share * np.maximum(matches[firsts, None], matches[seconds])
         row, second = (int(number) for number in np.unravel_index(int(np.argmax(values)), values.shape))
         if values[row, second] < alone[firsts[0]] + self.settings.silence:
             return [int(firsts[0]), self.size.second_sentences, 0]
         first = int(firsts[row])
-        swapped = np.argmax(near[1:, second]) < np.argmax(near[1:, first])
+        swapped = np.argmax(near[1:, seconds[row, second]]) < np.argmax(near[1:, first])
         return [first, second, int(swapped)]
 
     def _sentences_of(self, whole: Floats, windows: Floats, near: Floats) -> list[int]:

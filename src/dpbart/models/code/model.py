@@ -66,13 +66,15 @@ class CodeDecoder:
         return self._from_book(code, 1 << self.size.place_bits)
 
     def _from_pair(self, code: int) -> str:
-        """The sentences at two places of different sizes. The first always speaks."""
+        """A sentence and one of its neighbours. The first always speaks."""
         code, second = divmod(code, 1 << self.size.second_bits)
         swapped, first = divmod(code, 1 << self.size.place_bits)
         lines = self.book.lines
-        said = [lines[first % len(lines)].sentence]
-        if second < min(self.size.second_sentences, len(lines)) and lines[second].sentence not in said:
-            said.insert(0 if swapped else 1, lines[second].sentence)
+        first %= len(lines)
+        others = self.book.neighbours(np.array([first]), min(self.size.second_sentences, len(lines) - 1))[0]
+        said = [lines[first].sentence]
+        if second < len(others):
+            said.insert(0 if swapped else 1, lines[others[second]].sentence)
         return " ".join(said)
 
     def _from_book(self, code: int, values: int) -> str:
