@@ -261,7 +261,7 @@ def test_only_sentences_of_the_chosen_areas_come_out(tiny_code: Bundle) -> None:
 
 
 def test_names_and_numbers_get_stand_ins_when_a_text_is_shortened(tiny_code: Bundle) -> None:
-    model, _ = load(tiny_code, CodeSize(100, 2, 8, worded=True))
+    model, _ = load(tiny_code, CodeSize(90, 2, 8, worded=True))
     fitter, said = model.encoder.fitter, ""
     assert fitter is not None
     texts = ["Anna never saw a better Skoda on 12 March", "please bring the 77 here now"]
@@ -276,6 +276,16 @@ def test_names_and_numbers_get_stand_ins_when_a_text_is_shortened(tiny_code: Bun
     assert not fitter.cutter.is_telling("Christmas's")
     assert not fitter.cutter.is_telling("park")
     assert fitter.cutter.is_telling("Park")  # known only as it is spelled
+
+
+@pytest.mark.parametrize(("bits", "first"), [(90, True), (91, False)])
+def test_names_go_first_only_where_there_are_fewer_than_90_bits(tiny_code: Bundle, bits: int, first: bool) -> None:
+    fitter = load(tiny_code, CodeSize(bits, 2, 8, worded=True))[0].encoder.fitter
+    assert fitter is not None
+    (cut,) = fitter.cutter.cut(["Anna never saw a better Skoda"], np.zeros((1, 16), np.float32), longest=12)
+    said = [unit.text.strip() for unit in cut.units]
+    assert ("Anna" in said) is not first
+    assert ("Someone" in said) is first
 
 
 def test_what_lies_within_512_tokens_counts_and_what_lies_beyond_does_not(tiny_code: Bundle) -> None:
@@ -352,7 +362,7 @@ def test_neighbours_are_every_few_of_the_nearest_and_never_the_sentence_itself(
 
 def test_sentences_of_one_vector_are_told_apart_by_their_place() -> None:
     lines = [Line("", "", f"Sentence {number}.") for number in range(64)]
-    book = Book.of(lines, np.ones((64, 16), np.float32) / 4)
+    book = Book.of(lines, np.full((64, 16), 0.25, np.float32))
     assert book.neighbours(np.array([9]), 63)[0].tolist() == [number for number in range(64) if number != 9]
 
 

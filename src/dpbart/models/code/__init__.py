@@ -104,7 +104,7 @@ class CodeFamily:
         sentences = self.sentences(bundle, use)
         wording = (
             f", or from codes of {self.table(bundle).worded_from} bits on wording; what does not fit is dropped, "
-            "names, numbers and rare words first"
+            f"names, numbers and rare words first with fewer than {self._settings(bundle).names_from} bits"
         )
         return ModelLine(
             name=bundle.name,

@@ -167,7 +167,7 @@ class Book:
     def neighbours(self, places: Places, count: int) -> Places:
         """Other sentences near each of some, (n, count), nearest first: one in `_STRIDE` where there are so many.
 
-        Both sides of a channel must find the same. So cosines are whole numbers, and equal ones are told apart by place.
+        Both sides of a channel must find the same. So cosines are whole numbers, and places decide among equal ones.
         """
         lines = len(self.lines)
         stride = max(1, min(_STRIDE, (lines - 1) // count))

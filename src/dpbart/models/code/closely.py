@@ -104,7 +104,9 @@ def _product(graph: Graph, rows: str, weights: Arrays, *, twice: bool = False) -
     matrix, scale = np.ascontiguousarray(table.whole.T), table.scale.astype(np.float32).reshape(-1)
     zero = np.array(ZERO, np.uint8)
     largest = graph.node("ReduceMax", graph.node("Abs", rows), one, keepdims=0)
-    steps = graph.node("Mul", graph.node("Max", largest, graph.constant(_TINY)), graph.constant(1 / MOST))
+    steps = graph.node(
+        "Mul", graph.node("Max", largest, graph.constant(_TINY)), graph.constant(np.array(1 / MOST, np.float32))
+    )
     whole = graph.node("QuantizeLinear", rows, steps, "zeros", axis=0)
     sums = graph.product(whole, matrix, zero, scale)
     if twice:

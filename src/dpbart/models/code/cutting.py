@@ -5,7 +5,7 @@ words just before it are dropped. One pass of the reader gives what every word a
 same work, in arrays of one shape.
 
 Names, numbers and rare words cost the most and are what a privacy budget should not buy. A stand-in ("someone" for a
-name) takes their place.
+name) takes their place. With so many bits that most texts fit as they are, they are words like others.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Cutter:
     common: frozenset[str]  # ordinary words: frequent in public text, and in lower case there
     known: frozenset[str]  # words that tell nobody apart as they are spelled: "Christmas"; "park", but not "Park"
     length: int  # most tokens of a text, with its end
+    names: bool = False  # whether names, numbers and rare words are words like others
 
     def tokens(self, texts: Sequence[str]) -> Rows:
         """Ids of texts without begin and end."""
@@ -124,7 +125,7 @@ class Cutter:
                 continue
             own = bits[np.arange(place, end), np.arange(place, end)]  # of its tokens, in the text
             word = unit.strip()
-            telling = float(own.sum()) > _COMMON_BITS and self.is_telling(word)
+            telling = not self.names and float(own.sum()) > _COMMON_BITS and self.is_telling(word)
             more = _INSIDE * (len(head) - 1)
             if not telling or (word.islower() and word.isalpha()):
                 # A rare word that is nobody's name goes first, without a stand-in.

@@ -3,7 +3,8 @@
 Also the table of code sizes, which follows from epsilon and from the size of the book.
 
 More bits say more about a text but are kept less often. If what a code says grows with its bits, bits times the
-probability that the code is kept is largest near 2^bits = e^epsilon / (epsilon - 1).
+probability that the code is kept is largest near 2^bits = e^epsilon / (epsilon - 1). Long codes say more only in
+proportion to about the square root of their bits, and the best is one bit shorter.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ EPSILONS = (
     *(0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 100, 120, 150, 200),
 )
 WORDED_FROM = 24  # bits: with fewer, a wording says less than sentences of a book
+_SLOWLY_FROM = 20  # epsilon: from here on, what a code says grows more slowly than its bits
 _SEVERAL_FROM = 20  # bits: from here on, a code names several sentences
-_PLACE_BITS = 15  # of each of several sentences, at least: a rare sentence says more than one more common sentence
+_PLACE_BITS = 14  # of each of several sentences, at least: a rare sentence says more than one more common sentence
 _MOST_PLACES = 8
 _NEAR = 4  # sentences that mean the same at a place
 _NEAR_UP_TO = 14  # bits: a code of more bits names one sentence
@@ -71,11 +73,11 @@ def bits_at(epsilon: float) -> int:
     """The bits of a code near the optimum of theory.
 
     >>> [bits_at(epsilon) for epsilon in (1, 4, 10, 20, 50)]
-    [2, 4, 11, 25, 67]
+    [2, 4, 11, 24, 66]
     """
     if epsilon <= 2:
         return 2
-    return round((epsilon - math.log(epsilon - 1)) / math.log(2))
+    return round((epsilon - math.log(epsilon - 1)) / math.log(2)) - (epsilon >= _SLOWLY_FROM)
 
 
 def table_facts(table: CodeTable) -> dict[str, Any]:
