@@ -135,7 +135,7 @@ def test_a_reader_learns_the_angles_of_its_teacher(tmp_path: Path, kind: str) ->
     before = likeness()
     for step in range(120):
         student.take_step(step, 120)
-    assert likeness() > max(0.8, before + 0.1)
+    assert 1 - likeness() < min(0.2, (1 - before) / 2)
 
 
 def test_the_pace_rises_stays_and_falls() -> None:

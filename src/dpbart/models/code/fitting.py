@@ -29,8 +29,8 @@ GAP = 0.02  # what every gap between kept words costs: so whole phrases are kept
 # A first form is made and spelled; then, with the bits that it really took, forms that may take these shares of the
 # room. If the text fits as it is, it takes the place of the last one.
 SHARES = (1.0, 0.8)
-CHANGES = 4  # of the best form that are spelled
-READ = 3  # forms that are read
+CHANGES = 12  # of the best form that are spelled
+READ = 8  # forms that are read
 # Bits. The piece around the middle of an interval that is no smaller lies at least half inside it, so it is read as
 # that text. The rest is for rounding.
 SLACK = 0.01

@@ -76,7 +76,7 @@ class ReaderSizes:
     window: int = 34  # ids in one window, with begin and end
     meaning: int = 192  # entries of the output from close reading
     words: int = 64  # entries of the output from the bag of words
-    share: float = 0.7  # of close reading in a cosine
+    share: float = 0.8  # of close reading in a cosine
 
 
 class ReaderNetwork:

@@ -26,7 +26,7 @@ from dpbart.prepare.code.reading import framing
 
 LANGUAGE = "English"  # of the labelled sentences
 STRETCH = 1.0  # so much of the direction of praise is added to close reading
-SHARE = 0.5  # the spread of praise over the sentences, in mean lengths of their bags of words
+SHARE = 0.75  # the spread of praise over the sentences, in mean lengths of their bags of words
 _RIDGE = 3.0  # of the regressions on vectors
 _WORD_RIDGE = 5.0  # of the regression on words
 _LABELS = {"+": 1.0, "-": -1.0, "0": 0.0}
