@@ -408,8 +408,8 @@ class Taught:
 TAUGHT_SETS = (
     Taught("Snips", "snips", 2_000, (1, 2, 3, 4, 6, 8, 10, 20, 50)),
     Taught("Snips, `--areas assistants`", "snips", 2_000, (1, 2, 3, 4, 6, 8, 10, 20), ("assistants",)),
-    Taught("ATIS", "atis", 2_000, (4, 10, 20, 50)),
-    Taught("ATIS, `--areas assistants`", "atis", 2_000, (4, 10, 20), ("assistants",)),
+    Taught("ATIS", "atis", 4_000, (4, 10, 20, 50)),
+    Taught("ATIS, `--areas assistants`", "atis", 4_000, (4, 10, 20), ("assistants",)),
     Taught("IMDb", "imdb", 1_000, (4, 10, 20, 50), vectors=True),
     Taught("Amazon", "amazon_hatn30k", 1_000, (4, 10, 20, 50), vectors=True),
 )
