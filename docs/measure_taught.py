@@ -3,10 +3,10 @@
     python docs/measure_taught.py --data downstream/ --judge all-mpnet-base-v2/ --encoder all-MiniLM-L6-v2/
 
 `make docs` makes the tables of docs/code.md from docs/taught.json. Macro F1 on original test texts, mean of five draws
-of the response. Snips: 2,000 texts to learn from, and ATIS: all there are, a linear classifier on words. Reviews: 1,000, and the better of that
-classifier and one on sentence vectors (--encoder), chosen on rewritten texts. 200 more choose the strength. Documents:
-reviews of 40 to 200 words, the cosine of vectors of --judge. A figure that was measured with the same weights is not
-measured again: delete its line to repeat it.
+of the response. A linear classifier on words learns from 2,000 texts of Snips and from all of ATIS. Reviews: 1,000,
+and the better of that classifier and one on sentence vectors (--encoder), chosen on rewritten texts. 200 more choose
+the strength. Documents: reviews of 40 to 200 words, the cosine of vectors of --judge. A figure that was measured with
+the same weights is not measured again: delete its line to repeat it.
 """
 
 from __future__ import annotations

@@ -90,6 +90,8 @@ def test_no_code_names_more_sentences_than_there_are(epsilon: float) -> None:
 def test_two_places_that_cannot_name_the_whole_book_share_their_bits_unevenly() -> None:
     large = CodeTable(((20.0, 25, 2, 1),), 24)
     assert large.size(20.0, sentences=1 << 15) == CodeSize(25, 2, 15, worded=True, second_bits=8, named=1 << 15)
+    shorter = CodeTable(((20.0, 24, 2, 1),), 24)
+    assert shorter.size(20.0, sentences=1 << 15) == CodeSize(24, 2, 15, worded=True, second_bits=7, named=1 << 15)
     assert large.size(20.0, sentences=4095) == CodeSize(25, 2, 12, worded=True)  # 12 bits each are enough
     some = large.size(20.0, sentences=1873)
     assert some == CodeSize(25, 2, 11, worded=True, second_bits=11, named=1873)

@@ -326,7 +326,7 @@ def test_two_places_of_different_sizes_say_what_they_name_in_either_order(tiny_c
     book = model.decoder.book
     lines = [line.sentence for line in book.lines]
     unused = PAIR.wording_bits - PAIR.book_bits
-    third = lines[book.neighbours(np.array([479]), 127)[0, 3]]
+    third = lines[book.neighbours(np.array([479]), 127)[0][0, 3]]
 
     def code(first: int, second: int, swapped: int) -> int:
         return (((2 | swapped) << 9 | first) << 7 | second) << unused
@@ -340,6 +340,26 @@ def test_two_places_of_different_sizes_say_what_they_name_in_either_order(tiny_c
     ]
 
 
+def test_what_a_pair_is_chosen_for_is_what_it_says(tiny_code: Bundle) -> None:
+    model, channel = load(tiny_code, PAIR)
+    encoder, sentences = model.encoder, {line.sentence: place for place, line in enumerate(model.decoder.book.lines)}
+    unused = PAIR.wording_bits - PAIR.book_bits
+    rows = np.array([[3, 0, 0], [3, 126, 1], [479, 5, 0], [7, 127, 0]])
+    codes = [(((2 | swapped) << 9 | first) << 7 | second) << unused for first, second, swapped in rows.tolist()]
+    for said, vector in zip(decode(model, channel, codes), encoder._said(rows), strict=True):
+        spoken = [place for sentence, place in sentences.items() if sentence in said]
+        together = encoder.book.rows(np.array(spoken)).sum(0)
+        np.testing.assert_allclose(vector, together / np.linalg.norm(together), atol=1e-5)
+
+
+@pytest.mark.parametrize("sentences", [2, 3, 5])
+def test_a_pair_of_a_tiny_book_says_what_there_is(sentences: int) -> None:
+    lines = [Line("", "", f"Sentence {number}.") for number in range(sentences)]
+    book = Book.of(lines, np.eye(8, dtype=np.float32)[:sentences])
+    found, _ = book.neighbours(np.arange(sentences), 127)
+    assert [sorted([place, *row]) for place, row in enumerate(found.tolist())] == [list(range(sentences))] * sentences
+
+
 @pytest.mark.parametrize(("count", "stride"), [(100, 4), (127, 3), (200, 2), (479, 1)])
 def test_neighbours_are_every_few_of_the_nearest_and_never_the_sentence_itself(
     tiny_code: Bundle, count: int, stride: int
@@ -347,23 +367,24 @@ def test_neighbours_are_every_few_of_the_nearest_and_never_the_sentence_itself(
     book = load_book(tiny_code.folder)
     assert len(book.lines) == 480
     places = np.array([0, 7, 479])
-    found = book.neighbours(places, count)
-    assert found.shape == (3, count)
+    found, near = book.neighbours(places, count)
+    assert found.shape == near.shape == (3, count)
     whole = book.coarse.astype(np.int64)
-    for place, row in zip(places.tolist(), found.tolist(), strict=True):
+    for place, row, said in zip(places.tolist(), found.tolist(), near, strict=True):
         cosines = whole[place] @ whole.T
         others = sorted((number for number in range(480) if number != place), key=lambda each: -cosines[each])
         wanted = [cosines[others[rank]] for rank in range(0, stride * count, stride)]
         np.testing.assert_allclose(cosines[row], wanted, atol=2 * 127)
         assert place not in row
         assert len(set(row)) == count
-    np.testing.assert_array_equal(found[1:2], book.neighbours(places[1:2], count))  # whatever stands beside it
+        np.testing.assert_allclose(said, cosines[row] / 127**2, atol=2e-3)
+    np.testing.assert_array_equal(found[1:2], book.neighbours(places[1:2], count)[0])  # whatever stands beside it
 
 
 def test_sentences_of_one_vector_are_told_apart_by_their_place() -> None:
     lines = [Line("", "", f"Sentence {number}.") for number in range(64)]
     book = Book.of(lines, np.full((64, 16), 0.25, np.float32))
-    assert book.neighbours(np.array([9]), 63)[0].tolist() == [number for number in range(64) if number != 9]
+    assert book.neighbours(np.array([9]), 127)[0][0].tolist() == [number for number in range(64) if number != 9]
 
 
 def test_a_document_is_told_by_the_nearest_pair_in_its_order(tiny_code: Bundle) -> None:
@@ -382,7 +403,7 @@ def test_a_document_is_told_by_the_nearest_pair_in_its_order(tiny_code: Bundle) 
             return float(whole @ together / np.linalg.norm(together) + encoder.settings.points * points)
 
         firsts = sorted(range(480), key=value, reverse=True)[:FIRSTS]
-        others = encoder.book.neighbours(np.arange(480), 127)
+        others, _ = encoder.book.neighbours(np.arange(480), 127)
         best = max(value(one, two) for one in firsts for two in others[one].tolist())
         said = [first] if second == 127 else [first, others[first, second]]
         least = max(best, value(firsts[0])) - encoder.settings.silence

@@ -292,6 +292,13 @@ def test_a_table_fits_its_book_at_every_budget(bits: int, worded: bool) -> None:
     assert last.worded or last.bits == 8 * bits  # where all places are used
 
 
+def test_several_places_name_most_of_the_book() -> None:
+    rows = code_table(15, worded=True).rows
+    assert all((bits - 1) // places >= 14 for _, bits, places, _ in rows if places > 2)
+    short = [[row for row in code_table(6, worded=worded).rows if row[1] < 24] for worded in (True, False)]
+    assert short[0] == short[1]  # there is no bit that says the form
+
+
 def test_bits_are_near_the_best_ones() -> None:
     """Bits times the probability that a code is kept."""
     for epsilon in EPSILONS[2:16]:

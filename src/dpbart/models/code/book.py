@@ -35,7 +35,8 @@ Places = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 256  # vectors compared with the whole book in one product
 _BLOCKS = 16  # into which cosines are divided to find the largest
-_STRIDE = 4  # one in so many neighbours can be named: the very nearest add little to what a sentence says
+_STRIDE = 4  # one in so many of the nearest sentences counts as a neighbour
+_REACH = 4_096  # and no sentence beyond so many, if there are fewer neighbours
 _FINE = np.float32(1 << 22)  # steps of a cosine of 1, compared as whole numbers
 _NAMED = 12  # areas or topics that an error names
 
@@ -164,20 +165,22 @@ class Book:
             found[first : first + len(rows)] = nearest_of(self.cosines(rows), count)
         return found
 
-    def neighbours(self, places: Places, count: int) -> Places:
-        """Other sentences near each of some, (n, count), nearest first: one in `_STRIDE` where there are so many.
+    def neighbours(self, places: Places, most: int) -> tuple[Places, Floats]:
+        """Other sentences near each of some, nearest first, at most so many, and their cosines: (n, others) each.
 
-        Both sides of a channel must find the same. So cosines are whole numbers, and places decide among equal ones.
+        Both sides of a channel must find the same: cosines come from exact sums, and places decide among equal ones.
         """
         lines = len(self.lines)
-        stride = max(1, min(_STRIDE, (lines - 1) // count))
+        count = min(most, lines - 1)
+        stride = max(1, min(_STRIDE, min(lines - 1, _REACH) // count))
         reach = stride * (count - 1) + 2  # with the sentence itself
-        far = np.rint((1 - self.cosines(self.rows(places))) * _FINE).astype(np.int64)  # (n, lines)
+        near = self.cosines(self.rows(places))  # (n, lines)
+        far = np.rint((1 - near) * _FINE).astype(np.int64)
         far[np.arange(len(places)), places] = far.min(1) - 1
         ranked = far * lines + np.arange(lines)
         nearest = np.sort(np.partition(ranked, reach - 1, axis=1)[:, :reach], axis=1) % lines
         found: Places = nearest[:, 1::stride]
-        return found
+        return found, np.take_along_axis(near, found, 1)
 
     def cosines(self, vectors: Floats) -> Floats:
         """The cosines of vectors (n, width) with all sentences, (n, lines)."""

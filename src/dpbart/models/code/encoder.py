@@ -75,7 +75,7 @@ class CodeEncoder:
     def _said(self, places: Places) -> Floats:
         """The vector of what each row of places says, (texts, vector); the near ones of a place are the same point."""
         if self.size.second_bits:
-            others, second = self._others(places[:, 0]), places[:, 1]
+            others, second = self.book.neighbours(places[:, 0], self.size.second_sentences)[0], places[:, 1]
             spoken = np.stack([np.ones(len(places), bool), second < others.shape[1]], 1)
             second = others[np.arange(len(places)), np.where(spoken[:, 1], second, 0)]
             first = np.stack([places[:, 0], second], 1)  # (texts, 2)
@@ -83,10 +83,6 @@ class CodeEncoder:
             first = places[:, :: self.size.near]  # (texts, places)
             spoken = first < len(self.book.lines)
         return unit((self.book.rows(np.where(spoken, first, 0)) * spoken[..., None]).sum(1))
-
-    def _others(self, firsts: Places) -> Places:
-        """What a second place of its own size can name after each first sentence, (firsts, sentences)."""
-        return self.book.neighbours(firsts, min(self.size.second_sentences, len(self.book.lines) - 1))
 
     def _several(self, documents: Documents) -> Places:
         """Several sentences for each document, in its order: (texts, places x near).
@@ -117,9 +113,8 @@ class CodeEncoder:
         share = points / max(int(there.sum()), 1)
         alone = near[0] + share * near[1:][there].sum(0)
         firsts = nearest_of(alone[None], min(FIRSTS, len(alone)))[0]
-        seconds = self._others(firsts)  # (firsts, others)
-        together = np.einsum("fv,fov->fo", self.book.rows(firsts), self.book.rows(seconds))
-        lengths = np.sqrt(2 + 2 * together)
+        seconds, together = self.book.neighbours(firsts, self.size.second_sentences)  # (firsts, others) each
+        lengths = np.sqrt(np.maximum(2 + 2 * together, 0))
         values = (near[0, firsts, None] + near[0, seconds]) / np.maximum(lengths, np.float32(1e-9))
         for matches in near[1:][there]:
             values += share * np.maximum(matches[firsts, None], matches[seconds])

@@ -2,8 +2,9 @@
 
 Spelling a text from the front until the bits run out keeps its first words and loses its point. Here words are dropped
 instead, those first that cost many bits and say little. What is left costs few bits only if it reads well, so the same
-count keeps it fluent. Names, numbers and rare words cost the most and are what a privacy budget should not buy: when a
-text has to be shortened they go first, and a stand-in ("someone" for a name) takes their place.
+count keeps it fluent. Names, numbers and rare words cost the most and are what a privacy budget should not buy. With
+fewer bits than `CodeSettings.names_from` they go first when a text has to be shortened, and a stand-in ("someone" for a
+name) takes their place.
 
 A text is cut into units whose costs are known (cutting.py). The best way through it is found for several sums of bits
 (shortening.py), and the shortened texts are spelled for their exact costs. The best of them is changed a little in many

@@ -71,7 +71,7 @@ class CodeDecoder:
         swapped, first = divmod(code, 1 << self.size.place_bits)
         lines = self.book.lines
         first %= len(lines)
-        others = self.book.neighbours(np.array([first]), min(self.size.second_sentences, len(lines) - 1))[0]
+        others = self.book.neighbours(np.array([first]), self.size.second_sentences)[0][0]
         said = [lines[first].sentence]
         if second < len(others):
             said.insert(0 if swapped else 1, lines[others[second]].sentence)

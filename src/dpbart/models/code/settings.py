@@ -17,7 +17,7 @@ class CodeSettings:
         points: how much the best match of each window counts beside the match of the whole, when several sentences of
             the book are chosen.
         silence: say nothing at a place if another sentence would add less than this.
-        names_from: with so many bits for wording, names, numbers and rare words are words like others.
+        names_from: from this many bits of wording on, names, numbers and rare words are words like others.
         margin: how much nearer, as a difference of cosines, a wording must be than the sentences of the book.
     """
 

@@ -38,7 +38,7 @@ EPSILONS = (
 WORDED_FROM = 24  # bits: with fewer, a wording says less than sentences of a book
 _SLOWLY_FROM = 20  # epsilon: from here on, what a code says grows more slowly than its bits
 _SEVERAL_FROM = 20  # bits: from here on, a code names several sentences
-_PLACE_BITS = 14  # of each of several sentences, at least: a rare sentence says more than one more common sentence
+_PLACE_BITS = 14  # of each of three or more sentences, at least: a rare one says more than one more common one
 _MOST_PLACES = 8
 _NEAR = 4  # sentences that mean the same at a place
 _NEAR_UP_TO = 14  # bits: a code of more bits names one sentence
@@ -57,8 +57,9 @@ def code_table(book_bits: int, *, worded: bool) -> CodeTable:
     rows: list[tuple[float, int, int, int]] = []
     for epsilon in EPSILONS:
         bits, places = bits_at(epsilon), 1
+        form = worded and bits >= WORDED_FROM  # a bit that says which form a code has
         if bits >= min(_SEVERAL_FROM, 2 * book_bits):
-            places = min(_MOST_PLACES, max(2, (bits - worded) // min(_PLACE_BITS, book_bits)))
+            places = min(_MOST_PLACES, max(2, (bits - form) // min(_PLACE_BITS, book_bits)))
         if not worded or bits < WORDED_FROM:
             bits = places * min(bits // places, book_bits)
         size = (bits, places, _NEAR if places == 1 and bits <= _NEAR_UP_TO else 1)
