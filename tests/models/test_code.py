@@ -504,6 +504,7 @@ def test_a_card_tells_the_code_in_words(tiny_code: Bundle, tmp_path: Path) -> No
     assert (
         "of 100 texts, about 98.9 come through as meant; the others come out as unrelated texts, and a reader" in text
     )
+    assert "names, numbers and rare words first in codes of up to 90 bits" in " ".join(text.split())
     card = json.loads((tmp_path / "out.csv.card.json").read_text())
     assert (card["noise"]["options_log2"], card["guarantee"]["delta"]) == (8, 0.0)
     assert card["person"]["guarantee"]["epsilon"] == 20

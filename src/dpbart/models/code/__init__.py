@@ -103,8 +103,8 @@ class CodeFamily:
             raise BadParameter(f"'{bundle.name}' does not search while it writes. Leave out --beams.")
         sentences = self.sentences(bundle, use)
         wording = (
-            f", or from codes of {self.table(bundle).worded_from} bits on wording; what does not fit is dropped, names, "
-            f"numbers and rare words first in codes of up to {self._settings(bundle).names_from} bits"
+            f", or from codes of {self.table(bundle).worded_from} bits on wording; what does not fit is dropped, "
+            f"names, numbers and rare words first in codes of up to {self._settings(bundle).names_from} bits"
         )
         return ModelLine(
             name=bundle.name,
