@@ -69,7 +69,7 @@ class Cutter:
     common: frozenset[str]  # ordinary words: frequent in public text, and in lower case there
     known: frozenset[str]  # words that tell nobody apart as they are spelled: "Christmas"; "park", but not "Park"
     length: int  # most tokens of a text, with its end
-    names: bool = False  # whether names, numbers and rare words are words like others
+    spares_names: bool  # whether names, numbers and rare words are words like others
 
     def tokens(self, texts: Sequence[str]) -> Rows:
         """Ids of texts without begin and end."""
@@ -125,7 +125,7 @@ class Cutter:
                 continue
             own = bits[np.arange(place, end), np.arange(place, end)]  # of its tokens, in the text
             word = unit.strip()
-            telling = not self.names and float(own.sum()) > _COMMON_BITS and self.is_telling(word)
+            telling = not self.spares_names and float(own.sum()) > _COMMON_BITS and self.is_telling(word)
             more = _INSIDE * (len(head) - 1)
             if not telling or (word.islower() and word.isalpha()):
                 # A rare word that is nobody's name goes first, without a stand-in.

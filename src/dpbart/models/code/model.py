@@ -256,8 +256,8 @@ def join_sides(parts: Networks, book: Book, line: ModelLine, size: CodeSize, set
     if not size.worded or parts.pen is None or not isinstance(parts.reader, Reader):
         return CodeModel(line, CodeEncoder(parts.reader, book, size, settings), CodeDecoder(book, size))
     pen, bits = parts.pen, size.wording_bits
-    names = bits >= settings.names_from
-    cutter = Cutter(parts.reader, pen.tokenizer, pen.writer, pen.common, pen.known, line.length, names)
+    spares_names = bits >= settings.names_from
+    cutter = Cutter(parts.reader, pen.tokenizer, pen.writer, pen.common, pen.known, line.length, spares_names)
     wording = WordingReader(pen.writer, bits, line.length)
     encoder = CodeEncoder(parts.reader, book, size, settings, Fitter(cutter, bits))
     return CodeModel(line, encoder, CodeDecoder(book, size, pen.tokenizer, wording))

@@ -45,7 +45,7 @@ class Labelled(NamedTuple):
 
 
 def labelled() -> Labelled:
-    """Sentences written for the book of mini-code. Language models read and labelled each; no word list was used."""
+    """Sentences written for the book of mini-code. Language models labelled each; no word list was used."""
     rows = Path(__file__).with_name("praise.tsv").read_text(encoding="utf-8").splitlines()
     cells = [row.split("\t") for row in rows]
     return Labelled([sentence for _, sentence in cells], np.array([_LABELS[label] for label, _ in cells], np.float32))
