@@ -22,12 +22,15 @@ from dpbart.prepare.code.cover import cover, covered, different, vectors_of
 from dpbart.prepare.code.networks import WriterTraining
 from dpbart.prepare.code.reading import (
     Student,
+    Taught,
+    changed,
     fresh_network,
     load_teacher,
     pace,
     reader_tokenizer,
     start_from,
     widest,
+    with_guesses,
 )
 from dpbart.prepare.code.texts import TokenRows, to_rows
 from dpbart.prepare.code.writer import Author, PairFit, count_pairs, pack, packed_loss, with_end
@@ -111,6 +114,47 @@ def test_a_reader_begins_from_nothing_where_its_teacher_does_not_fit(tmp_path: P
         before = {name: each.clone() for name, each in network.state_dict().items()}
         assert not start_from(teacher, network, widest(teacher.vectors(texts), 8))
         assert all(each.equal(before[name]) for name, each in network.state_dict().items())
+
+
+def test_a_skimmed_window_is_guessed_to_mean_what_its_words_mean(tiny_code: Bundle) -> None:
+    reader = Networks.load(tiny_code.folder).reader
+    assert isinstance(reader, Reader)
+    texts = made_up_texts()
+    blind = changed(reader, guess=np.zeros((reader.sizes.words, reader.sizes.meaning), np.float32))
+    knowing = with_guesses(blind, texts)
+    ids = reader.ids(texts)
+    close, guessed = reader.network.meaning(ids), knowing.network.guessed(unit(reader.network.words(ids)))
+    same = np.eye(len(texts), dtype=bool)
+    near = guessed @ close.T
+    assert near[same].mean() > near[~same].mean() + 0.1
+
+
+def test_a_long_document_means_what_was_read_and_a_little_what_was_skimmed(tiny_code: Bundle) -> None:
+    known = Networks.load(tiny_code.folder).reader
+    assert isinstance(known, Reader)
+    reader, meaning = with_guesses(known, made_up_texts()), known.sizes.meaning
+    blind = changed(reader, guess=np.zeros((reader.sizes.words, meaning), np.float32))
+    short, long = "A goat sings.", " ".join(made_up_texts()[:9])
+    assert [each.any(1).sum() > 1 for each in reader.windows([short, long])] == [False, True]
+    with_guess, without = (each.documents([short, long], closely=1) for each in (reader, blind))
+    np.testing.assert_array_equal(with_guess.whole[0], without.whole[0])  # nothing of a short text is only skimmed
+    read, whole = (unit(each[:, :meaning]) for each in (without.windows[:, 0], with_guess.whole))
+    np.testing.assert_allclose(unit(without.whole[:, :meaning]), read, atol=1e-6)
+    assert 0.2 < read[1] @ whole[1] < 0.9999
+
+
+def test_the_book_is_compared_with_as_its_teacher_reads_it(tmp_path: Path, tiny_code: Bundle) -> None:
+    texts = made_up_texts()
+    teacher = load_teacher(str(make_teacher(tmp_path / "teacher", layers=2, texts=texts)))
+    reader = Networks.load(tiny_code.folder).reader
+    assert isinstance(reader, Reader)
+    sizes, read = reader.sizes, teacher.vectors(texts)
+    taught = Taught(reader, widest(read, sizes.meaning))
+    own = reader.public_sentences(texts)
+    aims = taught.aims(own, read)
+    np.testing.assert_allclose(np.linalg.norm(aims, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(aims[:, sizes.meaning :], own[:, sizes.meaning :], atol=1e-5)
+    np.testing.assert_allclose(unit(aims[:, : sizes.meaning]), unit(read @ taught.directions), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["bert", "static"])

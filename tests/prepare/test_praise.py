@@ -10,7 +10,7 @@ from dpbart.models.code.model import Networks
 from dpbart.models.code.reader import Reader
 from dpbart.models.code.weights import Floats
 from dpbart.prepare.code.praise import Labelled, labelled, with_praise
-from dpbart.prepare.code.reading import framing
+from dpbart.prepare.code.reading import Taught, framing
 
 THINGS = ("soup", "bread", "room", "film", "train", "phone", "doctor", "song", "coat", "garden")
 PRAISE, BLAME = ("lovely", "great", "good"), ("awful", "bad", "poor")
@@ -27,7 +27,9 @@ def reader(tiny_code: Bundle) -> Reader:
 
 @pytest.fixture
 def changed(reader: Reader) -> Reader:
-    return with_praise(reader, Labelled(SENTENCES, LABELS), SENTENCES)
+    return with_praise(
+        Taught(reader, np.eye(reader.sizes.meaning, dtype=np.float32)), Labelled(SENTENCES, LABELS), SENTENCES
+    ).reader
 
 
 def contrast(vectors: Floats) -> float:

@@ -2,7 +2,8 @@
 
 A document is read as a fixed number of padded windows, cut at the ends of sentences where possible. All windows are
 skimmed: a bag of their words, which keeps who and where, praise and blame. A public number of them is read closely by a
-small transformer, which knows what they mean. A vector holds both. Every window is always computed, empty or not.
+small transformer, which knows what they mean. For the others, the bag says what they probably mean. A vector holds both
+parts. Every window is always computed, empty or not.
 
 The reader learns from a larger public sentence encoder (prepare/code/reading.py).
 """
@@ -27,6 +28,7 @@ PAD = 0  # the id of [PAD]
 BATCH = 8  # windows read closely at once: always as many, so that a vector never depends on its neighbours
 _SKIMMED = 64  # windows skimmed at once
 _WHOLE = 64  # a text of at most this many words is worded as a whole
+_GUESSED = np.float32(0.4)  # weight of a token in a window that is only skimmed, beside 1 in one that is read closely
 _SENTENCES = 16  # of a longer text, compared for the one to be worded
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|<br />|\n")
 
@@ -92,7 +94,7 @@ class ReaderNetwork:
         self.sizes, self.weights = sizes, weights
         self._embed, self._bag = Table.stored(weights, "embed.weight"), Table.stored(weights, "bag.weight")
         self._place, self._closely = floats_of(weights, "place"), CloseReading(sizes, weights)
-        self._out = _Linear(below(weights, "out."))
+        self._out, self._guess = _Linear(below(weights, "out.")), floats_of(weights, "guess")
 
     def meaning(self, ids: Ids) -> Floats:
         """Read windows (n, at most window) closely: unit vectors (n, meaning); zeros for windows without a token."""
@@ -118,6 +120,10 @@ class ReaderNetwork:
         seen = there | ~there.any(1, keepdims=True)  # an empty window attends to its padding
         first = self._embed.rows(ids) + self._place[:tokens]
         return self._closely(first.reshape(windows * tokens, -1), seen).reshape(windows, tokens, -1)
+
+    def guessed(self, bags: Floats) -> Floats:
+        """What close reading would probably give for windows with these bags of words, unit vectors (..., meaning)."""
+        return unit(bags @ self._guess)
 
     def words(self, ids: Ids) -> Floats:
         """Skim windows (..., window): sums of the vectors of their words (..., words)."""
@@ -171,8 +177,11 @@ class Reader:
         chosen = np.sort(np.argsort(-typical, axis=1, kind="stable")[:, :closely], axis=1)  # (texts, closely)
         rows = np.arange(len(texts))[:, None]
         meaning = self._closely(ids[rows, chosen].reshape(-1, ids.shape[2])).reshape(len(texts), chosen.shape[1], -1)
-        tokens = (ids[rows, chosen] != PAD).sum(2, keepdims=True)
-        whole = self._joined(unit((meaning * tokens).sum(1)), bag)
+        tokens = (ids != PAD).sum(2, keepdims=True)  # (texts, windows, 1)
+        unread = tokens.copy()
+        unread[rows, chosen] = 0
+        read = (meaning * tokens[rows, chosen]).sum(1) + _GUESSED * (self.network.guessed(bags) * unread).sum(1)
+        whole = self._joined(unit(read), bag)
         return Documents(whole, self._joined(meaning, bags[rows, chosen]))
 
     def sentences(self, texts: Sequence[str], *, tokens: int | None = None) -> Floats:

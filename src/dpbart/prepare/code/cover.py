@@ -75,14 +75,15 @@ def cover(sentences: Floats, texts: Floats, *, count: int, own: Places | None = 
         sentences: unit vectors, (sentences, vector).
         texts: unit vectors of public texts, (texts, vector); at most `most_texts`.
         count: how many sentences to choose.
-        own: (texts,), which sentence each text is. No sentence covers itself: an odd one would else be chosen early.
+        own: (texts,), which sentence each text is, or -1. No sentence covers itself: an odd one would else be chosen
+            early.
     """
     near = np.empty((len(sentences), len(texts)), np.float16)
     with progress("Choosing sentences", total=count, unit="sentences") as bar:
         for first in range(0, len(sentences), _AT_ONCE):
             near[first : first + _AT_ONCE] = sentences[first : first + _AT_ONCE] @ texts.T
         if own is not None:
-            near[own, np.arange(len(texts))] = -1
+            near[own[own >= 0], np.flatnonzero(own >= 0)] = -1
         best = np.full(len(texts), _UNRELATED, np.float32)
         heap = [(-_gain(row, best), number) for number, row in enumerate(near)]
         heapq.heapify(heap)

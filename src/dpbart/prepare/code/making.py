@@ -22,7 +22,7 @@ from dpbart.options.recipes import CodeRecipe
 from dpbart.prepare.code.book import code_table, table_facts
 from dpbart.prepare.code.cover import cover, covered, most_texts, vectors_of
 from dpbart.prepare.code.praise import LANGUAGE, labelled, with_praise
-from dpbart.prepare.code.reading import lessons, reader_tokenizer, teach
+from dpbart.prepare.code.reading import Taught, lessons, reader_tokenizer, teach, with_guesses
 from dpbart.prepare.code.sentences import Sentences
 from dpbart.prepare.code.texts import PublicText, TokenRows, common_words, gather, known_words, to_rows
 from dpbart.prepare.code.writer import Author, PairFit, count_pairs, fresh_writer, start_writer, steps_of
@@ -32,8 +32,9 @@ from dpbart.prepare.training import Minutes, hold_to_recipe, train
 
 _MOST_TOKENS = 20_000  # so that the tables of token pairs fit into 2 GB
 _FREQUENT = 2_500  # tokens of the writer's first softmax, at most
-_COVERED = 30_000  # lines that the book is ordered by, at most
-_FELT = 60_000  # lines that say which words praise and which blame, at most
+_COVERED = 30_000  # texts that the book is ordered by, at most
+_OWN = 0.2  # share of them that are sentences of the book
+_FELT = 60_000  # lines that say which words praise, and what a bag of words means, at most
 
 
 def make_code(
@@ -74,13 +75,14 @@ def make_code(
         pieces = reader_tokenizer(teacher, text.lines, folder / "reader_tokenizer.json", pieces=recipe.pieces)
     sentences = [line.sentence for line in book.lines]
     taught = lessons(text.lines, sentences, most=recipe.taught, seed=recipe.seed)
-    reader = teach(teacher, pieces, taught, recipe, folder, minutes)
+    learned = teach(teacher, pieces, taught, recipe, folder, minutes)
     if recipe.language == LANGUAGE:
         with minutes.of("praise"):
-            reader = with_praise(reader, labelled(), _some(text.lines, _FELT, seed=recipe.seed))
+            learned = with_praise(learned, labelled(), _some(text.lines, _FELT, seed=recipe.seed))
+    reader = with_guesses(learned.reader, _some(text.lines, _FELT, seed=recipe.seed))
     author = _train_writer(to_rows(text.lines, tokenizer), tokenizer, recipe, folder, minutes)
     with minutes.of("book"):
-        ordered = order_book(book.lines, reader, text, seed=recipe.seed)
+        ordered = order_book(book.lines, Taught(reader, learned.directions), teacher, text, seed=recipe.seed)
     common = common_words(text.lines, least=recipe.common)
     parts = Networks(reader, ordered, Pen(tokenizer, author.writer.taught(), common, known_words()))
     facts = ModelFacts(
@@ -108,12 +110,23 @@ def make_code(
     return save_code(parts, facts, out)
 
 
-def order_book(lines: Sequence[Line], reader: Reader, text: PublicText, *, seed: int) -> Book:
-    """All sentences, those first that cover the public text best."""
-    vectors = vectors_of(reader, [line.sentence for line in lines], title="Reading the book")
+def order_book(lines: Sequence[Line], taught: Taught, teacher: SentenceVectors, text: PublicText, *, seed: int) -> Book:
+    """All sentences, those first that cover public text and the book itself best, as the teacher reads them.
+
+    A private text is read by the reader, so only one of the two vectors in a cosine is less than the teacher's. Public
+    text may say little of what the book is for, and sentences of all areas keep their share. Where one is as good as
+    another, chance decides.
+    """
+    shuffled = np.random.default_rng([seed, 9]).permutation(len(lines))
+    lines = [lines[number] for number in shuffled.tolist()]
+    reader, sentences = taught.reader, [line.sentence for line in lines]
+    read = vectors_of(reader, sentences, title="Reading the book")
+    vectors = taught.aims(read, teacher.vectors(sentences))
     most = min(_COVERED, most_texts(len(lines)))
-    texts = vectors_of(reader, _some(text.lines, most, seed=seed), title="Reading public text")
-    order = cover(vectors, texts, count=len(lines))
+    own = np.arange(min(len(lines), int(most * _OWN)))
+    public = _some(text.lines, most - len(own), seed=seed)
+    texts = np.concatenate([read[own], vectors_of(reader, public, title="Reading public text")])
+    order = cover(vectors, texts, count=len(lines), own=np.concatenate([own, np.full(len(public), -1)]))
     return Book.of([lines[int(number)] for number in order], vectors[order])
 
 

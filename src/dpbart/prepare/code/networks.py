@@ -14,6 +14,8 @@ from dpbart.models.code.writer import Writer, WriterSizes
 class ReaderTraining(nn.Module):
     """As `ReaderNetwork`, which has the shapes."""
 
+    guess: Tensor  # (words, meaning): what a bag of words says of close reading, learned when the rest is done
+
     def __init__(self, sizes: ReaderSizes) -> None:
         super().__init__()
         self.sizes, width = sizes, sizes.width
@@ -23,6 +25,7 @@ class ReaderTraining(nn.Module):
         self.layers = nn.ModuleList([_ReaderLayer(sizes) for _ in range(sizes.layers)])
         self.out = nn.Linear(width, sizes.meaning)
         self.bag = nn.Embedding(sizes.vocabulary, sizes.words)
+        self.register_buffer("guess", torch.zeros(sizes.words, sizes.meaning))
 
     def taught(self) -> ReaderNetwork:
         """What it has learned so far, as it is stored and used."""

@@ -11,7 +11,6 @@ then learns little from the sentences that come out. So the reader is changed a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +18,10 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.linalg import lsqr
 
-from dpbart.models.code.reader import PAD, Ids, Reader, ReaderNetwork, unit
-from dpbart.models.code.weights import Floats, floats_of, packed
+from dpbart.models.code.reader import PAD, Ids, unit
+from dpbart.models.code.weights import Floats, floats_of
 from dpbart.prepare.code.cover import vectors_of
-from dpbart.prepare.code.reading import framing
+from dpbart.prepare.code.reading import Taught, changed, framing
 
 LANGUAGE = "English"  # of the labelled sentences
 STRETCH = 1.0  # so much of the direction of praise is added to close reading
@@ -51,15 +50,16 @@ def labelled() -> Labelled:
     return Labelled([sentence for _, sentence in cells], np.array([_LABELS[label] for label, _ in cells], np.float32))
 
 
-def with_praise(reader: Reader, known: Labelled, lines: Sequence[str]) -> Reader:
+def with_praise(taught: Taught, known: Labelled, lines: Sequence[str]) -> Taught:
     """A reader whose vectors tell praise from blame.
 
     Args:
-        reader: as it was taught.
+        taught: the reader as it was taught.
         known: labelled sentences.
         lines: public lines.
     """
-    sizes, network = reader.sizes, reader.network
+    reader, directions = taught
+    sizes, weights = reader.sizes, reader.network.weights
     vectors = vectors_of(reader, known.sentences, title="Reading praise and blame")
     others = vectors_of(reader, lines, title="Reading public text")
     close = unit(vectors[:, : sizes.meaning])
@@ -68,12 +68,16 @@ def with_praise(reader: Reader, known: Labelled, lines: Sequence[str]) -> Reader
     ids = reader.ids(known.sentences)
     praise = _word_praise(ids, reader.ids(lines), known.labels, guessed - guessed.mean(), sizes.vocabulary)
     praise[[PAD, *framing(reader.tokenizer)]] = 0  # they are in every text and tell nothing
-    lengths = np.linalg.norm(network.words(ids), axis=1)
+    lengths = np.linalg.norm(reader.network.words(ids), axis=1)
     praise *= SHARE * lengths.mean() / praise[ids].sum(1).std()
-    weights = {name: floats_of(network.weights, name) for name in network.weights if not name.endswith(".scale")}
-    weights["out.weight"], weights["out.bias"] = stretched @ weights["out.weight"], stretched @ weights["out.bias"]
-    weights["bag.weight"] = np.concatenate([weights["bag.weight"], praise[:, None]], 1)
-    return Reader(reader.tokenizer, ReaderNetwork(replace(sizes, words=sizes.words + 1), packed(weights)))
+    reader = changed(
+        reader,
+        out_weight=stretched @ floats_of(weights, "out.weight"),
+        out_bias=stretched @ floats_of(weights, "out.bias"),
+        bag_weight=np.concatenate([floats_of(weights, "bag.weight"), praise[:, None]], 1),
+        guess=np.zeros((sizes.words + 1, sizes.meaning), np.float32),
+    )
+    return Taught(reader, directions @ stretched.T)
 
 
 def _slope(vectors: Floats, labels: Floats) -> Floats:

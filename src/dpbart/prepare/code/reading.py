@@ -6,14 +6,16 @@
    inner columns that matter least. If the teacher is no BERT or is too small for that, it begins from nothing.
 4. Close reading and the bag of words each learn to be near the teacher's vectors, and close reading also to keep the
    angles among the texts of a step.
+5. The reader learns what close reading gives for a bag of words, for windows that it only skims.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,12 +25,13 @@ from torch import Tensor, nn
 
 from dpbart.errors import NotPrepared
 from dpbart.files import write_whole
-from dpbart.models.code.reader import PAD, Ids, Reader, ReaderSizes, unit
+from dpbart.models.code.reader import PAD, Ids, Reader, ReaderNetwork, ReaderSizes, unit
 from dpbart.models.code.tokens import WordPieces
-from dpbart.models.code.weights import Floats
+from dpbart.models.code.weights import Floats, floats_of, packed
 from dpbart.models.sentences import SentenceEncoderFiles, SentenceVectors, TransformerVectors
 from dpbart.models.vectors import load_vectors
 from dpbart.options.recipes import CodeRecipe
+from dpbart.prepare.code.cover import vectors_of
 from dpbart.prepare.code.networks import ReaderTraining
 from dpbart.prepare.code.texts import in_pieces
 from dpbart.prepare.training import Minutes, smoothed, train
@@ -37,8 +40,27 @@ _TEACHER_READS = 96  # tokens of a text
 _JOINED = 10  # one text in so many is two or three lines
 _POOL = 4_096  # texts that are sorted by length together, so that a batch needs little padding
 _WARMUP = 200  # steps
+_GUESS_RIDGE = 10.0  # of the regression from bags of words to close reading
 _STEADY = 0.3  # share of the steps before the learning rate falls
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class Taught(NamedTuple):
+    """A reader, and how to compare its teacher with it.
+
+    Attributes:
+        reader: has learned.
+        directions: (teacher's width, meaning). A vector of the teacher times these is what close reading aims at.
+    """
+
+    reader: Reader
+    directions: Floats
+
+    def aims(self, vectors: Floats, teacher: Floats) -> Floats:
+        """Vectors of the reader, with the teacher's in place of close reading."""
+        sizes = self.reader.sizes
+        meaning = np.sqrt(sizes.share) * unit(teacher @ self.directions)
+        return unit(np.concatenate([meaning, vectors[:, sizes.meaning :]], 1).astype(np.float32))
 
 
 def load_teacher(name: str) -> SentenceVectors:
@@ -141,6 +163,7 @@ def start_from(teacher: SentenceVectors, network: ReaderTraining, directions: Fl
         "norm.bias": theirs["embeddings.LayerNorm.bias"],
         "out.weight": torch.from_numpy(directions.T.copy()),
         "bag.weight": network.bag.weight.detach(),
+        "guess": network.guess,
     }
     weights["out.bias"] = torch.zeros(sizes.meaning)
     for place, source in enumerate(taken):
@@ -263,7 +286,7 @@ def teach(
     recipe: CodeRecipe,
     folder: Path,
     minutes: Minutes,
-) -> Reader:
+) -> Taught:
     """Let the teacher read the texts, and train a reader on its vectors; or resume.
 
     Args:
@@ -302,4 +325,21 @@ def teach(
         train(student, steps=recipe.reader_steps, file=folder / "reader.pt", title="Reader")
     with torch.no_grad():
         network.bag.weight[[PAD, *framing(tokenizer)]] = 0  # they are in every text and tell nothing
-    return Reader(tokenizer, network.taught())
+    return Taught(Reader(tokenizer, network.taught()), directions)
+
+
+def with_guesses(reader: Reader, lines: Sequence[str]) -> Reader:
+    """A reader that guesses from a bag of words what close reading would give, learned on public lines."""
+    meaning, words = np.split(vectors_of(reader, lines, title="Comparing both ways to read"), [reader.sizes.meaning], 1)
+    close, bags = unit(meaning), unit(words)
+    square = bags.T @ bags + _GUESS_RIDGE * np.eye(bags.shape[1], dtype=np.float32)
+    return changed(reader, guess=np.linalg.solve(square, bags.T @ close))
+
+
+def changed(reader: Reader, **weights: Floats) -> Reader:
+    """A reader with other weights, by their names with _ for a dot; as many words as its bag has."""
+    network = reader.network
+    known = {name: floats_of(network.weights, name) for name in network.weights if not name.endswith(".scale")}
+    known |= {name.replace("_", "."): each for name, each in weights.items()}
+    sizes = replace(reader.sizes, words=known["bag.weight"].shape[1])
+    return Reader(reader.tokenizer, ReaderNetwork(sizes, packed(known)))
