@@ -120,7 +120,7 @@ def test_a_skimmed_window_is_guessed_to_mean_what_its_words_mean(tiny_code: Bund
     reader = Networks.load(tiny_code.folder).reader
     assert isinstance(reader, Reader)
     texts = made_up_texts()
-    blind = changed(reader, guess=np.zeros((reader.sizes.words, reader.sizes.meaning), np.float32))
+    blind = changed(reader, {"guess": np.zeros((reader.sizes.words, reader.sizes.meaning), np.float32)})
     knowing = with_guesses(blind, texts)
     ids = reader.ids(texts)
     close, guessed = reader.network.meaning(ids), knowing.network.guessed(unit(reader.network.words(ids)))
@@ -133,7 +133,7 @@ def test_a_long_document_means_what_was_read_and_a_little_what_was_skimmed(tiny_
     known = Networks.load(tiny_code.folder).reader
     assert isinstance(known, Reader)
     reader, meaning = with_guesses(known, made_up_texts()), known.sizes.meaning
-    blind = changed(reader, guess=np.zeros((reader.sizes.words, meaning), np.float32))
+    blind = changed(reader, {"guess": np.zeros((reader.sizes.words, meaning), np.float32)})
     short, long = "A goat sings.", " ".join(made_up_texts()[:9])
     assert [each.any(1).sum() > 1 for each in reader.windows([short, long])] == [False, True]
     with_guess, without = (each.documents([short, long], closely=1) for each in (reader, blind))
@@ -141,6 +141,8 @@ def test_a_long_document_means_what_was_read_and_a_little_what_was_skimmed(tiny_
     read, whole = (unit(each[:, :meaning]) for each in (without.windows[:, 0], with_guess.whole))
     np.testing.assert_allclose(unit(without.whole[:, :meaning]), read, atol=1e-6)
     assert 0.2 < read[1] @ whole[1] < 0.9999
+    alone = reader.documents([long], closely=1).whole[0]
+    np.testing.assert_array_equal(alone, with_guess.whole[1])  # whatever stands beside it
 
 
 def test_the_book_is_compared_with_as_its_teacher_reads_it(tmp_path: Path, tiny_code: Bundle) -> None:
@@ -307,6 +309,8 @@ def test_an_odd_sentence_is_not_chosen_for_covering_itself(random: np.random.Gen
     own = np.arange(41)
     assert cover(sentences, sentences, count=41, own=own).tolist().index(40) > 30
     assert cover(sentences, sentences, count=41).tolist().index(40) < 10
+    own[40] = -1  # a public text, which any sentence covers
+    assert cover(sentences, sentences, count=41, own=own).tolist().index(40) < 10
 
 
 def test_of_near_duplicates_the_first_stays(random: np.random.Generator) -> None:

@@ -70,14 +70,13 @@ def with_praise(taught: Taught, known: Labelled, lines: Sequence[str]) -> Taught
     praise[[PAD, *framing(reader.tokenizer)]] = 0  # they are in every text and tell nothing
     lengths = np.linalg.norm(reader.network.words(ids), axis=1)
     praise *= SHARE * lengths.mean() / praise[ids].sum(1).std()
-    reader = changed(
-        reader,
-        out_weight=stretched @ floats_of(weights, "out.weight"),
-        out_bias=stretched @ floats_of(weights, "out.bias"),
-        bag_weight=np.concatenate([floats_of(weights, "bag.weight"), praise[:, None]], 1),
-        guess=np.zeros((sizes.words + 1, sizes.meaning), np.float32),
-    )
-    return Taught(reader, directions @ stretched.T)
+    new = {
+        "out.weight": stretched @ floats_of(weights, "out.weight"),
+        "out.bias": stretched @ floats_of(weights, "out.bias"),
+        "bag.weight": np.concatenate([floats_of(weights, "bag.weight"), praise[:, None]], 1),
+        "guess": np.zeros((sizes.words + 1, sizes.meaning), np.float32),  # learned when the rest is done
+    }
+    return Taught(changed(reader, new), directions @ stretched.T)
 
 
 def _slope(vectors: Floats, labels: Floats) -> Floats:

@@ -333,13 +333,13 @@ def with_guesses(reader: Reader, lines: Sequence[str]) -> Reader:
     meaning, words = np.split(vectors_of(reader, lines, title="Comparing both ways to read"), [reader.sizes.meaning], 1)
     close, bags = unit(meaning), unit(words)
     square = bags.T @ bags + _GUESS_RIDGE * np.eye(bags.shape[1], dtype=np.float32)
-    return changed(reader, guess=np.linalg.solve(square, bags.T @ close))
+    return changed(reader, {"guess": np.linalg.solve(square, bags.T @ close)})
 
 
-def changed(reader: Reader, **weights: Floats) -> Reader:
-    """A reader with other weights, by their names with _ for a dot; as many words as its bag has."""
+def changed(reader: Reader, weights: dict[str, Floats]) -> Reader:
+    """A reader with other weights of these names. Its bag may be wider or narrower than before."""
     network = reader.network
     known = {name: floats_of(network.weights, name) for name in network.weights if not name.endswith(".scale")}
-    known |= {name.replace("_", "."): each for name, each in weights.items()}
+    known |= weights
     sizes = replace(reader.sizes, words=known["bag.weight"].shape[1])
     return Reader(reader.tokenizer, ReaderNetwork(sizes, packed(known)))
